@@ -1,9 +1,9 @@
-//! docs/METRICS.md, written from the table.
+//! The page docs/METRICS.md, generated from the table.
 
 use super::table::{Scope, TABLE};
 use crate::broker::DropCause;
 
-/// The whole page.
+/// The text of the whole page.
 pub(super) fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
     for metric in TABLE {

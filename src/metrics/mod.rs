@@ -1,7 +1,7 @@
-//! Layer 6: metrics: names, help and text form.
+//! Layer 6: metrics: names, help and text format.
 //!
-//! Promises: one table of names; cardinality is bounded: what is over the bound is summed under
-//! the queue [`OTHER`]; sums over a label never lose anything. Never: no lock, no clock; it reads
+//! Promises: one table of names; cardinality is bounded: queues beyond the bound are summed under
+//! the queue [`OTHER`]; sums over a label are complete. Never: no lock, no clock; it reads
 //! snapshots of plain counts that others copied.
 //!
 //! Read first: [`TABLE`], [`Snapshot`], [`render()`].

@@ -1,6 +1,6 @@
-//! The same figures under RabbitMQ's names, for the dashboards and alerts that ask for those.
+//! The same metrics with RabbitMQ's names, for dashboards and alerts that use those.
 //!
-//! Sessions stand for channels. What is not counted here has no line: nothing is made up.
+//! Sessions stand for channels. Values that are not counted here have no line: nothing is made up.
 
 use super::render::{Detail, OTHER};
 use super::snapshot::{Depth, Gets, Snapshot, Vhost};
@@ -9,13 +9,13 @@ use super::text::Text;
 use crate::broker::Counters;
 use crate::deaths::Reason;
 
-/// The version whose names these are.
+/// The version of RabbitMQ with these names.
 const VERSION: &str = "4.0.5";
-/// The protocol of all that is counted.
+/// The label for the protocol of all counts.
 const PROTOCOL: [(&str, &str); 1] = [("protocol", "amqp10")];
 
-/// Writes everything: at `Detail::Vhosts` as one sum each, at `Detail::Queues` by queue, under the names
-/// that begin with `rabbitmq_detailed_`.
+/// Writes all metrics: at `Detail::Vhosts` as one sum each, at `Detail::Queues` by queue, with
+/// names that begin with `rabbitmq_detailed_`.
 pub fn render(snapshot: &Snapshot, detail: Detail) -> String {
     let mut text = Text::default();
     identity(&mut text, snapshot, detail);
@@ -408,7 +408,7 @@ const fn all(depth: &Depth) -> u64 {
     depth.ready + depth.held + depth.dead_pending
 }
 
-/// What is in each queue; those beyond the bound are summed as [`OTHER`].
+/// Writes the messages in each queue; those beyond the bound are summed as [`OTHER`].
 fn by_queue(text: &mut Text, vhosts: &[Vhost]) {
     for (name, help, value) in DETAILED {
         text.begin(&metric(MetricKind::Gauge, name, help));

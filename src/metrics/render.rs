@@ -1,4 +1,4 @@
-//! From a snapshot to text.
+//! Rendering of a snapshot as text.
 
 use super::snapshot::{Depth, LOCK_HOLD_BOUNDS_NS, Snapshot, Vhost};
 use super::table::{self, Metric};
@@ -9,21 +9,21 @@ use crate::broker::{ByReason, Drops, QueueCounters};
 use crate::deaths::Reason;
 use crate::store::{SYNC_BUCKETS_US, StoreState, StoreStats};
 
-/// The queue under which everything is summed that has no line of its own. A queue of this name
+/// The label value under which queues without a line of their own are summed. A queue of this name
 /// is summed there too.
 pub const OTHER: &str = "other";
 
-/// How much is told apart.
+/// The level of detail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Detail {
-    /// Queues are summed by vhost; only deaths are told apart by queue.
+    /// Queues are summed by vhost; only deaths are given by queue.
     Vhosts,
-    /// Queues are told apart.
+    /// Everything is given by queue.
     Queues,
 }
 
-/// Writes everything as Prometheus reads it.
+/// Writes all metrics in Prometheus' format.
 pub fn render(snapshot: &Snapshot, detail: Detail) -> String {
     let mut text = Text::default();
     process(&mut text, snapshot);
@@ -98,7 +98,7 @@ fn process(text: &mut Text, snapshot: &Snapshot) {
     text.by(&table::ALARM, "cause", causes);
 }
 
-/// What the process takes, and what it may.
+/// Writes resource usage of the process, and its limits.
 fn limits(text: &mut Text, snapshot: &Snapshot) {
     if let Some(bytes) = snapshot.virtual_bytes {
         text.one(&table::VIRTUAL, bytes);
@@ -187,7 +187,7 @@ fn outcomes(
     }
 }
 
-/// What queues hold: by vhost, or by queue.
+/// Writes the messages in queues: by vhost, or by queue.
 fn queues(text: &mut Text, vhosts: &[Vhost], detail: Detail) {
     text.begin(&table::MESSAGES);
     each_depth(vhosts, detail, |labels, depth, _| {

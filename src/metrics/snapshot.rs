@@ -1,4 +1,4 @@
-//! What metrics are made from: plain counts, copied out of the other modules.
+//! The snapshot that metrics are made from: plain counts, copied from the other modules.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::broker::{Counters, QueueCounters};
 use crate::deaths::Reason;
 use crate::store::{StoreState, StoreStats};
 
-/// Bounds of the histogram of lock holds, in nanoseconds. Close together, so that p99.99 can be told,
-/// and with the two that count: 200 us for a command, 1 ms for p99.99.
+/// Bounds of the histogram of lock holds, in nanoseconds. Close together, so that p99.99 can be
+/// read from it, and with the two that matter: 200 us for a command, 1 ms for p99.99.
 pub const LOCK_HOLD_BOUNDS_NS: [u64; 31] = {
     const US: u64 = 1_000;
     const MS: u64 = 1_000 * US;
@@ -51,40 +51,40 @@ pub const LOCK_HOLD_BOUNDS_NS: [u64; 31] = {
     ]
 };
 
-/// All counts of a broker at one moment. Vhosts are looked at one after the other.
+/// All counts of a broker at one moment. Vhosts are read one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Version of this broker.
+    /// The broker's version.
     pub version: &'static str,
     /// Milliseconds since the start.
     pub uptime_ms: u64,
-    /// Bytes of memory of the process, if the system says.
+    /// Resident memory of the process, in bytes; none if the system does not tell it.
     pub resident_bytes: Option<u64>,
     /// The name of this node.
     pub node: String,
-    /// Bytes of address space of the process, if the system says.
+    /// Address space of the process, in bytes; none if the system does not tell it.
     pub virtual_bytes: Option<u64>,
-    /// Time of processors that the process took, in milliseconds.
+    /// Processor time of the process, in milliseconds.
     pub processor_ms: u64,
     /// When the broker started, in seconds since 1970.
     pub started_s: u64,
-    /// Files that are open, if the system says.
+    /// Number of open files; none if the system does not tell it.
     pub open_files: Option<u64>,
-    /// Files that may be open; none: any number.
+    /// Number of files that may be open; none: any number.
     pub open_files_max: Option<u64>,
-    /// Memory that the alarm looks at, in bytes.
+    /// Memory that the alarm compares with its limit, in bytes.
     pub memory_used_bytes: u64,
     /// The setting `memory-limit`, in bytes.
     pub memory_limit_bytes: u64,
     /// The setting `memory-budget`, in bytes.
     pub memory_budget_bytes: u64,
-    /// Bytes free on the disk of the data directory, if they could be told.
+    /// Bytes free on the disk of the data directory; none if they cannot be read.
     pub disk_free_bytes: Option<u64>,
     /// The setting `disk-free-limit`, in bytes.
     pub disk_free_limit_bytes: u64,
-    /// Connections open now.
+    /// Number of open connections.
     pub connections: u64,
-    /// Connections taken since the start.
+    /// Connections accepted since the start.
     pub connections_opened: u64,
     /// Connections dropped because there were too many.
     pub connections_refused: u64,
@@ -94,19 +94,19 @@ pub struct Snapshot {
     pub gets: Gets,
     /// Attempts to log in, by way.
     pub logins: Vec<(LoginWay, LoginCounts)>,
-    /// Passwords that were checked against a dear hash.
+    /// Passwords that were checked with a slow hash.
     pub passwords_hashed: u64,
-    /// Links attached now.
+    /// Numbers of attached links.
     pub links: Links,
-    /// Invariants found broken since the process began.
+    /// Number of broken invariants since the process began.
     pub invariants_broken: u64,
-    /// Publishers get no credit because of memory.
+    /// Whether the alarm of memory stands, so that publishers get no credit.
     pub memory_alarm: bool,
-    /// Publishers get no credit because too little of the disk is free.
+    /// Whether the alarm of the disk stands, so that publishers get no credit.
     pub disk_free_alarm: bool,
-    /// Each vhost, by name.
+    /// The counts of each vhost, by name.
     pub vhosts: Vec<Vhost>,
-    /// The journal; none: messages live in memory only.
+    /// State and counters of the journal; none: messages live in memory only.
     pub journal: Option<(StoreState, StoreStats)>,
 }
 
@@ -124,77 +124,77 @@ pub struct Gets {
 /// Links attached now, by what they are for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Links {
-    /// Of publishers.
+    /// Links of publishers.
     pub publishers: u64,
-    /// Of consumers.
+    /// Links of consumers.
     pub consumers: u64,
     /// Halves of management pairs.
     pub management: u64,
 }
 
-/// Counts of one vhost.
+/// The counts of one vhost.
 #[derive(Clone, Debug, Default)]
 pub struct Vhost {
-    /// Its name.
+    /// The vhost's name.
     pub name: Name,
-    /// Its core works.
+    /// Whether its core works; false after a failure.
     pub up: bool,
-    /// Connections in it.
+    /// Number of open connections.
     pub connections: u64,
-    /// Sessions in it.
+    /// Number of open sessions.
     pub sessions: u64,
-    /// What happened in it.
+    /// What was counted since the core was made.
     pub counters: Counters,
     /// How long messages that died had been in their queues, by reason.
     pub times_to_death: [TimesToDeath; Reason::ALL.len()],
     /// How long it was held: counts of holds of at most [`LOCK_HOLD_BOUNDS_NS`] that are in no lower
     /// bucket; the last takes all that are longer.
     pub lock_holds: Vec<u64>,
-    /// All holds together, in nanoseconds.
+    /// Sum of all holds, in nanoseconds.
     pub lock_held_ns: u64,
-    /// Memory that its messages take, about, in bytes.
+    /// Estimated memory of its messages, in bytes.
     pub memory_bytes: u64,
-    /// Its queues.
+    /// The counts of its queues.
     pub queues: Queues,
 }
 
-/// What is in a queue, or in several.
+/// The content of a queue, or of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Depth {
-    /// Messages that wait for a consumer.
+    /// Number of ready messages.
     pub ready: u64,
-    /// Messages with consumers.
+    /// Number of messages held by consumers.
     pub held: u64,
-    /// Dead letters that wait for a target.
+    /// Number of dead letters waiting for a target.
     pub dead_pending: u64,
     /// Bytes of the bare messages that are ready.
     pub ready_bytes: u64,
-    /// Consumers.
+    /// Number of consumers attached.
     pub consumers: u64,
     /// When the oldest message came in, in milliseconds of the clock of the core; none: there is none.
     pub oldest: Option<Millis>,
 }
 
-/// Counts of one queue.
+/// The counts of one queue.
 #[derive(Clone, Debug)]
 pub struct QueueFigures {
-    /// Its name.
+    /// The queue's name.
     pub name: Name,
-    /// What is in it.
+    /// The messages and consumers it has.
     pub depth: Depth,
-    /// What happened in it.
+    /// What was counted since it was declared.
     pub counters: QueueCounters,
 }
 
-/// The queues of one vhost: all of them summed, some of them by themselves.
+/// The queues of one vhost: the sum of all, and some by themselves.
 ///
-/// Those that were declared first are kept by themselves, so that a new queue never takes another
-/// one's place.
+/// The queues that were declared first are given by themselves, so that a new queue never replaces
+/// another one.
 #[derive(Clone, Debug, Default)]
 pub struct Queues {
-    /// How many there are.
+    /// Number of queues.
     pub count: u64,
-    /// All of them together.
+    /// The sum over all of them.
     pub total: Depth,
     /// When the oldest message came into one of those that are not named.
     pub unnamed_oldest: Option<Millis>,
@@ -211,7 +211,7 @@ pub struct Queues {
 }
 
 impl Depth {
-    /// What is in a queue.
+    /// The content of a queue.
     pub fn of(queue: &Queue) -> Self {
         Self {
             ready: queue.messages.ready(),
@@ -260,7 +260,7 @@ impl Queues {
         }
     }
 
-    /// Takes a queue in.
+    /// Adds a queue.
     pub fn add(&mut self, queue: &Queue) {
         let depth = Depth::of(queue);
         self.count += 1;

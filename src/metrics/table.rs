@@ -1,18 +1,18 @@
-//! The names of all metrics, once: what each is called, what it is, what it is told apart by.
+//! The table of all metrics: their names, help texts and labels.
 
-/// How a metric behaves.
+/// The type of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricKind {
-    /// Only rises while the process lives.
+    /// It only rises while the process lives.
     Counter,
-    /// Rises and falls.
+    /// It rises and falls.
     Gauge,
-    /// Counts in buckets, with a sum.
+    /// It counts values in buckets, with a sum.
     Histogram,
 }
 
 impl MetricKind {
-    /// Its word in the text form.
+    /// The type's word in the text format.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -22,7 +22,7 @@ impl MetricKind {
     }
 }
 
-/// Where a metric is given.
+/// Where a metric is exposed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// At `/metrics` and `/metrics/per-object`.
@@ -33,18 +33,18 @@ pub enum Scope {
     PerObject,
 }
 
-/// One metric.
+/// One metric of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metric {
-    /// Its name.
+    /// The name in the text format.
     pub name: &'static str,
-    /// How it behaves.
+    /// The metric's type.
     pub kind: MetricKind,
-    /// What its values are told apart by.
+    /// The names of its labels.
     pub labels: &'static [&'static str],
-    /// Where it is given.
+    /// Where it is exposed.
     pub scope: Scope,
-    /// What it is.
+    /// The help text.
     pub help: &'static str,
 }
 
@@ -61,7 +61,7 @@ macro_rules! metrics {
                 help: $help,
             };
         )+
-        /// All of them, in the order in which they are written.
+        /// All metrics, in the order in which they are written.
         pub const TABLE: &[Metric] = &[$($constant),+];
     };
 }

@@ -1,4 +1,4 @@
-//! Prometheus' text form, version 0.0.4.
+//! Prometheus' text format, version 0.0.4.
 
 use std::fmt::{Display, Write};
 
@@ -26,7 +26,7 @@ impl Text {
         self.line(format_args!("# TYPE {name} {kind}"));
     }
 
-    /// One value; the labels are those of the metric, in order.
+    /// Writes one value; the labels are those of the metric, in order.
     pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.out.push_str(name);
         for (index, (label, text)) in labels.iter().enumerate() {
@@ -42,8 +42,8 @@ impl Text {
         self.line(format_args!(" {value}"));
     }
 
-    /// A histogram: pairs of a bucket's upper bound and how many are in it alone, then how many are
-    /// above all bounds, and the sum of all.
+    /// Writes a histogram: pairs of a bucket's upper bound and the number in it alone, then the
+    /// number above all bounds, and the sum of all values.
     pub(super) fn histogram(
         &mut self,
         name: &str,
