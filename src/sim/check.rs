@@ -1,4 +1,4 @@
-//! Comparing: the core with the model, and with what was rebuilt from its facts.
+//! Comparison of the core with the model, and with cores rebuilt from its facts.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::broker::queue::{MessageState, Queue, Usage};
 use crate::message::Message;
 
 impl World {
-    /// Every message of every queue, and every count, as the model has it.
+    /// Compares every message of every queue, and every count, with the model.
     pub(super) fn check_model(&self) -> Result<(), String> {
         if !self.model.complaints.is_empty() {
             return Err(self.model.complaints.join("\n"));
@@ -122,7 +122,7 @@ impl World {
         same("memory", "", &counted, &(memory.resident, memory.evicted))
     }
 
-    /// The durable part, rebuilt from the facts applied once and twice.
+    /// Compares the durable part with cores rebuilt from the facts, applied once and twice.
     pub(super) fn check_rebuilt(&self) -> Result<(), String> {
         let live = durable_state(&self.core, &self.archive);
         if !live.is_whole() {

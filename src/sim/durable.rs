@@ -48,7 +48,7 @@ impl DurableState {
         queues.all(|(_, messages)| messages.values().all(|message| message.read.is_some()))
     }
 
-    /// What differs from another state, in few words.
+    /// The differences to another state, in few words.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut differences = Vec::new();
         let ids: BTreeSet<_> = self.queues.keys().chain(other.queues.keys()).collect();
@@ -81,7 +81,7 @@ impl DurableState {
 }
 
 impl DurableState {
-    /// Takes a message out, as if it had never been.
+    /// Removes a message, as if it had never existed.
     pub fn forget(&mut self, queue: QueueId, position: Position) {
         if let Some((_, messages)) = self.queues.get_mut(&queue) {
             messages.remove(&position);
@@ -92,7 +92,7 @@ impl DurableState {
 /// One message in one queue.
 #[derive(Clone, PartialEq, Debug)]
 struct DurableMessage {
-    /// None if it cannot be read.
+    /// The content; none if it cannot be read.
     read: Option<Read>,
     failures: u32,
     acquired: u32,
@@ -100,11 +100,11 @@ struct DurableMessage {
     pending: Option<(Reason, Option<Vec<QueueId>>)>,
 }
 
-/// Records as they were written, to read messages back from.
+/// Records as they were written, to page messages in from.
 #[derive(Clone, Debug, Default)]
 pub struct Archive {
     records: BTreeMap<Lsn, Bytes>,
-    /// Bodies that were streamed in pieces.
+    /// LSNs of bodies that were streamed in pieces.
     in_pieces: BTreeSet<Lsn>,
 }
 
@@ -128,7 +128,7 @@ impl Archive {
         self.add_bytes(name, bytes);
     }
 
-    /// Forgets one: whoever names it now will not find it.
+    /// Removes a record: references to it are broken from now on.
     pub fn remove(&mut self, lsn: Lsn) {
         self.records.remove(&lsn);
     }
@@ -143,7 +143,7 @@ impl Archive {
         Some(found(bytes))
     }
 
-    /// Reads a block back.
+    /// Pages a block in.
     pub fn load(&self, load: &PageIn) -> PagedIn {
         let names = record::records_of(load);
         let found = names
@@ -183,7 +183,7 @@ struct Read {
     carried: u32,
 }
 
-/// Reads the durable part of a core; messages that are not in memory from the archive.
+/// Reads the durable part of a core; evicted messages from the archive.
 pub fn durable_state(core: &Core, archive: &Archive) -> DurableState {
     let router = core.router();
     let is_durable = |name: &Name| {

@@ -1,8 +1,8 @@
 //! Layer 9: a seeded simulator: random topologies and commands against the core, an explicit clock,
 //! a naive model of the same rules, and a core rebuilt from the facts after every step.
 //!
-//! Promises: one seed gives one run; what fails names its seed and its last commands.
-//! Never: no clock, no thread, no shortcut past the core's public face.
+//! Promises: one seed gives one run; a failure has its seed and its last commands. Never: no clock,
+//! no thread, no access to the core except by its public interface.
 //!
 //! Read first: [`World`], [`Model`].
 

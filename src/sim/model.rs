@@ -1,8 +1,8 @@
-//! A naive model of one vhost: plain vectors, looked through from the front every time.
+//! A naive model of one vhost: plain vectors, searched from the front every time.
 //!
-//! It shares no code with the queues: no blocks, no bits, no timer index, no waiters. What it takes
-//! from the core is not under test here: settings worked out from arguments and policies, and
-//! routing (both have tests of their own).
+//! It shares no code with the queues: no blocks, no bits, no timer index, no waiters. It takes two
+//! things from the core, which are not under test here: settings computed from arguments and
+//! policies, and routing (both have tests of their own).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,10 +12,10 @@ use crate::broker::policy::EffectiveSettings;
 use crate::broker::{ByReason, Core, DropCause, Outcome, Undeliverable};
 use crate::deaths::Reason;
 
-/// One death in a message's history: queue, reason, how often.
+/// The entries of a message's history: queue, reason, count.
 pub(super) type Deaths = Vec<(String, Reason, u64)>;
 
-/// What a message in a queue is.
+/// The state of a message in a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum ModelState {
     Ready,
@@ -32,11 +32,11 @@ pub(super) enum ModelState {
 pub(super) struct ModelMessage {
     pub(super) position: Position,
     pub(super) state: ModelState,
-    /// What was published, to build and route it again.
+    /// The message as published, to encode and route it again.
     pub(super) message: std::sync::Arc<crate::message::Message>,
     pub(super) route: std::sync::Arc<crate::message::Route>,
     pub(super) arrived_ms: u64,
-    /// Its own end, on the mono clock.
+    /// The end of its own time to live, on the monotonic clock.
     pub(super) ends_ms: Option<u64>,
     pub(super) failures: u32,
     pub(super) acquired: u32,
@@ -56,16 +56,16 @@ pub(super) struct ModelConsumer {
     pub(super) draining: bool,
 }
 
-/// One queue.
+/// One queue of the model.
 #[derive(Clone, Debug)]
 pub(super) struct ModelQueue {
     pub(super) name: String,
     pub(super) settings: EffectiveSettings,
     pub(super) messages: Vec<ModelMessage>,
     pub(super) consumers: Vec<ModelConsumer>,
-    /// How many messages each priority ever had.
+    /// Number of messages that each priority ever had.
     pub(super) places: BTreeMap<u64, u64>,
-    /// High ones in a row, in a quorum queue.
+    /// Number of high-priority deliveries in a row, in a quorum queue.
     pub(super) run: u8,
     pub(super) grown: bool,
     pub(super) scheduled: bool,
@@ -84,7 +84,7 @@ pub(super) enum ModelWork {
     ApplyPolicies,
 }
 
-/// Everything the model keeps.
+/// The state of the model.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub(super) queues: BTreeMap<QueueId, ModelQueue>,
@@ -103,16 +103,17 @@ pub struct Model {
     pub(super) deaths: ByReason,
     pub(super) dead_lettered: u64,
     pub(super) copies_refused: u64,
-    /// Deliveries the core made in this step, by place: to whom. All must be foretold.
+    /// Deliveries that the core made in this step, by position, with the consumer. The model must
+    /// predict all.
     pub(super) observed: BTreeMap<(QueueId, Position), ConsumerId>,
-    /// Deliveries the model foretold that the core did not make, and other contradictions.
+    /// Deliveries that the model predicted and the core did not make, and other contradictions.
     pub(super) complaints: Vec<String>,
 }
 
-/// What the model needs to decide.
+/// The inputs of the model's decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
-    /// The moment.
+    /// The current time.
     pub now: Now,
     /// The core, for routing and settings only.
     pub core: &'a Core,
@@ -145,7 +146,7 @@ impl ModelQueue {
         }
     }
 
-    /// Messages and bytes that count for the limits.
+    /// Number and bytes of messages that count for the limits.
     pub(super) fn load(&self) -> (u64, u64) {
         let counts =
             |m: &&ModelMessage| matches!(m.state, ModelState::Ready | ModelState::Pending { .. });
@@ -166,7 +167,7 @@ impl ModelQueue {
         self.is_over((count + 1, bytes + size))
     }
 
-    /// Whether it would say no: it is full, and nobody waits for just this message.
+    /// Whether it would refuse a message: it is full, and no consumer waits for just this message.
     pub(super) fn refuses(&self, size: u64) -> bool {
         let taker = self.ready() == 0 && self.takers().next().is_some();
         self.has_no_room(size) && !taker
@@ -190,7 +191,7 @@ impl ModelQueue {
                     .is_some_and(|max| bytes >= max))
     }
 
-    /// When a message ends here.
+    /// When a message expires in this queue.
     pub(super) fn end_of(&self, message: &ModelMessage) -> Option<u64> {
         let by_queue = self
             .settings
@@ -202,7 +203,7 @@ impl ModelQueue {
         }
     }
 
-    /// Whether someone could take a message now.
+    /// The consumers that could take a message now.
     pub(super) fn takers(&self) -> impl Iterator<Item = &ModelConsumer> {
         let single = self.settings.single_active_consumer;
         let fed = self
@@ -307,7 +308,7 @@ impl Model {
         }
     }
 
-    /// A consumer is gone; what it held comes back.
+    /// Removes a detached consumer; its deliveries are requeued.
     pub fn detach(&mut self, scene: Scene<'_>, id: QueueId, consumer: ConsumerId, failed: bool) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
@@ -327,7 +328,7 @@ impl Model {
         self.schedule(id);
     }
 
-    /// A queue is gone with all in it.
+    /// Removes a queue with its messages.
     pub fn remove_queue(&mut self, id: QueueId, cause: DropCause) {
         let Some(queue) = self.queues.remove(&id) else {
             return;
@@ -338,7 +339,7 @@ impl Model {
         self.retry_all();
     }
 
-    /// Ready messages are removed.
+    /// Drops the ready messages of a queue.
     pub fn purge(&mut self, id: QueueId, with_dead_pending: bool) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
@@ -378,7 +379,7 @@ impl Model {
         }
     }
 
-    /// Topology or policies changed.
+    /// Sends waiting dead letters again after a change of topology or policies.
     pub fn retry_all(&mut self) {
         for (id, queue) in &self.queues {
             let waits = queue.count(|state| matches!(state, ModelState::Pending { .. })) > 0;
@@ -388,7 +389,7 @@ impl Model {
         }
     }
 
-    /// Queues in which something is due are served.
+    /// Serves queues with passed deadlines.
     pub fn wake_due(&mut self, now_ms: u64) {
         let due = |queue: &ModelQueue| {
             let mut ready = queue
@@ -408,9 +409,10 @@ impl Model {
         }
     }
 
-    /// Policies changed: all queues get their settings, then what waits is tried again.
+    /// Applies changed policies: all queues get their settings, then waiting dead letters are sent
+    /// again.
     pub fn policies_changed(&mut self) {
-        // A pass that waits sees this change too.
+        // A waiting pass includes this change.
         if !self.work.contains(&ModelWork::ApplyPolicies) {
             self.work.push_back(ModelWork::ApplyPolicies);
         }

@@ -1,4 +1,4 @@
-//! The model's messages dying, entering queues and waiting for them.
+//! The model's deaths, and messages entering queues and waiting for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::message::{Message, Route};
 struct Letter {
     message: Arc<Message>,
     route: Arc<Route>,
-    /// A dead letter has none.
+    /// The time to live; a dead letter has none.
     ttl_ms: Option<u64>,
     carried: u32,
     deaths: Deaths,
 }
 
-/// What came of offering a message to queues.
+/// The result of offering a message to queues.
 #[derive(Default)]
 struct Offered {
     accepted: usize,
     refused: Vec<QueueId>,
-    /// Full queues that took what was published only to kill it.
+    /// Full queues that took a published message only to dead-letter it.
     killed: Vec<(QueueId, Position)>,
     cycled: usize,
     /// The first queue in which a loop would have closed.
@@ -35,7 +35,7 @@ struct Offered {
 }
 
 impl Model {
-    /// A message dies: recorded, sent on, dropped or left waiting.
+    /// Handles a death: records, sends, drops or keeps the message waiting.
     pub(super) fn die(&mut self, scene: Scene<'_>, id: QueueId, position: Position, why: Reason) {
         let Some(queue) = self.queues.get(&id) else {
             return;
@@ -306,7 +306,7 @@ impl Model {
         self.drop_some(Some(why), cause, 1);
     }
 
-    /// A message arrives from a client; whether every queue took it.
+    /// Handles a message from a client; whether every queue took it.
     pub fn publish(
         &mut self,
         scene: Scene<'_>,
@@ -458,7 +458,7 @@ fn find_targets(scene: Scene<'_>, letter: &Letter) -> (bool, Vec<QueueId>) {
     (false, targets)
 }
 
-/// What is left of a message's absolute expiry, if it has one: 0 is none.
+/// The time left until a message's absolute expiry, if it has one: 0 is none.
 fn absolute_ttl_ms(scene: Scene<'_>, message: &Message) -> Option<u64> {
     match message.absolute_expiry_time()?.0 {
         0 => None,

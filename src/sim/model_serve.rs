@@ -1,4 +1,4 @@
-//! The model's queues at work.
+//! The model's serving of queues.
 
 use super::model::{Model, ModelMessage, ModelQueue, ModelState, ModelWork, Scene};
 use crate::base::{Position, QueueId};
@@ -59,7 +59,7 @@ impl Model {
         positions
     }
 
-    /// By name, as the core does it.
+    /// Applies policies by name, as the core does.
     fn apply_policies(&mut self, scene: Scene<'_>) {
         let mut ids: Vec<_> = self
             .queues
@@ -169,7 +169,7 @@ impl Model {
         }
     }
 
-    /// What is due goes in the order of the deadlines: first by the queue's own ttl, priority by
+    /// Expires messages in the order of the deadlines: first by the queue's own ttl, priority by
     /// priority, then by the messages' own.
     fn expire(&mut self, now_ms: u64, id: QueueId) -> Vec<(Position, Reason)> {
         let Some(queue) = self.queues.get_mut(&id) else {
@@ -251,7 +251,8 @@ impl Model {
     }
 }
 
-/// The highest priority first, the oldest within it; a quorum queue gives two high for one normal.
+/// The next message: the highest priority first, the oldest within it; a quorum queue gives two
+/// high for one normal.
 fn next_to_deliver(queue: &ModelQueue) -> Option<usize> {
     let ready = |subqueue: Option<u64>| {
         let candidates = queue.messages.iter().filter(move |m| {

@@ -1,4 +1,4 @@
-//! Messages are evicted at random, and paged in: a disk of maps.
+//! Random eviction and paging-in, with maps for a disk.
 
 use super::Random;
 use super::durable::Archive;
@@ -8,16 +8,16 @@ use crate::record;
 
 /// Blocks of two messages, so that small queues have many.
 pub(super) const BLOCK_SHIFT: u32 = 1;
-/// Spilled pieces have the highest bit set.
+/// LSNs of spilled pieces have the highest bit set.
 const SPILLED: u64 = 1 << 63;
 
-/// Decides what leaves, and answers what the core asks for.
+/// Decides what is evicted, and answers the core's requests.
 #[derive(Debug)]
 pub(super) struct Paging {
     random: Random,
     is_on: bool,
     pieces: u64,
-    /// Asked for and not answered.
+    /// Requested and not answered yet.
     loads: Vec<PageIn>,
 }
 
@@ -31,7 +31,7 @@ impl Paging {
         }
     }
 
-    /// A command that lets messages leave, now and then.
+    /// A command that evicts messages, now and then.
     pub(super) fn page_out(&mut self, core: &Core) -> Option<Command> {
         if !self.is_on || !self.random.one_in(2) {
             return None;
@@ -67,8 +67,8 @@ impl Paging {
         }))
     }
 
-    /// Reads one of the blocks back that are wanted: late, in any order, and not all of it. At the
-    /// end, at once.
+    /// Reads one of the requested blocks back: late, in any order, and not all of it. At the end,
+    /// at once.
     pub(super) fn answer(
         &mut self,
         archive: &Archive,

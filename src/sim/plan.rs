@@ -1,4 +1,4 @@
-//! What may happen: random commands over a small world of names, so that they meet often.
+//! The plan of a run: random commands over a small set of names, so that they interact often.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::broker::{
 use crate::message::{KeyRule, Message, Route};
 use crate::wire::Value;
 
-/// One thing that happens.
+/// One step of a run.
 #[derive(Debug)]
 pub(super) enum PlannedStep {
-    /// Time passes, in milliseconds; what is due happens on time.
+    /// Time passes, in milliseconds; deadlines on the way are met on time.
     Pass(u64),
     /// A consumer attaches.
     Consume { queue: Name, settled: bool },
@@ -29,7 +29,7 @@ pub(super) enum PlannedStep {
     },
     /// A consumer detaches.
     Detach(ConsumerId),
-    /// The connection goes, and another comes.
+    /// The connection is closed, and another opened.
     Reconnect,
     /// A delivery is settled, or was settled before.
     Settle {
@@ -37,7 +37,7 @@ pub(super) enum PlannedStep {
         position: Position,
         outcome: Outcome,
     },
-    /// Anything that needs nothing but itself.
+    /// A command that needs no further context.
     Plain(Box<Command>),
 }
 
@@ -63,17 +63,17 @@ impl PlannedStep {
 }
 
 const QUEUES: [&str; 6] = ["q0", "q1", "q2", "q3", "q4", "q5"];
-/// Steps in the beginning that declare and bind, so that there is something to play with.
+/// Steps in the beginning that declare and bind, so that the others have objects.
 const OPENING: u64 = 9;
 const EXCHANGES: [&str; 2] = ["x0", "x1"];
 
-/// Draws steps.
+/// Draws random steps.
 #[derive(Debug)]
 pub(super) struct Plan {
     random: Random,
     drawn: u64,
     published: u64,
-    /// Consumers attached, and deliveries they were given.
+    /// Attached consumers.
     pub(super) consumers: Vec<ConsumerId>,
     pub(super) deliveries: Vec<(ConsumerId, Position)>,
 }
@@ -246,7 +246,7 @@ impl Plan {
         })
     }
 
-    /// Settings as a policy writes them; as an argument, each gets `x-` in front.
+    /// Settings as a policy writes them; as an argument, each is prefixed with `x-`.
     fn definition(&mut self) -> Vec<(Name, Value)> {
         let text = |value: &str| Value::String(value.to_owned());
         let mut definition = Vec::new();

@@ -1,4 +1,4 @@
-//! What each step of a run does, to the core and to the model beside it.
+//! Carrying out each step of a run, in the core and in the model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::deaths::Evidence;
 use crate::sim::model::{ModelConsumer, ModelQueue, Scene};
 use crate::sim::plan::PlannedStep;
 
-/// Names of bodies that were streamed: none of a record, none of a spilled piece.
+/// LSNs of streamed bodies: unlike those of records and of spilled pieces.
 const FIRST_BLOB: u64 = 1 << 62;
-/// One message in so many comes with its body streamed.
+/// One message in this many has a streamed body.
 const BLOB_ONE_IN: u64 = 6;
 
 impl World {
@@ -214,7 +214,7 @@ impl World {
         }
     }
 
-    /// The body of the message is in the journal already, some of the time.
+    /// Puts the body of the message into the journal before, some of the time.
     fn write_blob(&mut self, publish: &mut Publish) {
         let random = self.blob_random.as_mut();
         if !random.is_some_and(|random| random.one_in(BLOB_ONE_IN)) {

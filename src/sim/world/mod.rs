@@ -17,16 +17,16 @@ use crate::broker::{
     Command, Core, CoreOptions, Effect, Effects, Record, Reply, Restoring, Undeliverable,
 };
 
-/// What went wrong, and how to see it again.
+/// A failure, and how to reproduce it.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The seed of the run.
     pub seed: u64,
-    /// Which step.
+    /// Number of the step.
     pub step: u64,
     /// The last commands, oldest first.
     pub commands: Vec<String>,
-    /// What differs.
+    /// The contradiction that was found.
     pub what: String,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// One run.
+/// One run of the simulator.
 #[derive(Debug)]
 pub struct World {
     seed: u64,
@@ -50,29 +50,29 @@ pub struct World {
     pub(super) model: Model,
     plan: Plan,
     effects: Effects,
-    /// Rebuilt with every fact once, and with every fact twice.
+    /// Cores rebuilt with every fact once, and with every fact twice.
     pub(super) once: Restoring,
     pub(super) twice: Restoring,
     connection: ConnectionId,
     session: SessionId,
     next_id: u64,
     history: VecDeque<String>,
-    /// Every record so far, and which bodies were let go with it.
+    /// Every record so far, with the bodies released with it.
     pub(super) records: Vec<(Record, Vec<Lsn>)>,
-    /// The same to read messages back from, and what was spilled.
+    /// The same records to page messages in from, and spilled pieces.
     pub(super) archive: Archive,
-    /// How messages are evicted and paged in.
+    /// Random eviction and paging-in.
     paging: Paging,
     is_paged: bool,
-    /// All that is asked for comes at once.
+    /// Whether all requests are answered at once.
     is_ending: bool,
-    /// Records of this batch that are in it.
+    /// Number of records of this batch that are in the archive.
     archived: usize,
-    /// Where each consumer reads.
+    /// The queue of each consumer.
     reads: BTreeMap<ConsumerId, QueueId>,
-    /// Which messages come with their bodies streamed; none: not one does.
+    /// Decides which messages have streamed bodies; none: no message has.
     blob_random: Option<Random>,
-    /// How many did.
+    /// Number of streamed bodies.
     blob_count: u64,
 }
 
@@ -95,13 +95,13 @@ const fn undeliverable(seed: u64) -> Undeliverable {
 const HISTORY_MAX: usize = 30;
 
 impl World {
-    /// An empty vhost and nothing done yet. All stays in memory.
+    /// An empty vhost, before the first step. All messages stay in memory.
     pub fn new(seed: u64) -> Self {
         Self::with_paging(seed, false)
     }
 
-    /// The same where messages leave memory at any time, and come back late, in any order, or
-    /// damaged. What happens when is not what the model foretells then.
+    /// The same where messages are evicted at any time, and paged in late, in any order, or
+    /// damaged. The model does not predict when things happen then.
     pub fn paged(seed: u64) -> Self {
         Self::with_paging(seed, true)
     }
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// Does one random thing and compares everything.
+    /// Does one random step and compares everything.
     pub fn step(&mut self) -> Result<(), Failure> {
         self.steps += 1;
         let step = self.plan.next(self.now.wall.0, self.connection);
@@ -168,7 +168,7 @@ impl World {
         self.check()
     }
 
-    /// Brings everything back that is asked for, and compares once more: nothing waits for ever.
+    /// Answers all requests, and compares once more: nothing waits for ever.
     pub fn end(&mut self) -> Result<(), Failure> {
         self.is_ending = true;
         self.pass(0);
@@ -205,7 +205,8 @@ impl World {
         }
     }
 
-    /// Messages that ever entered a queue, were dropped, died: to see that a run did something.
+    /// Numbers of messages that entered a queue, were dropped, died: to see that a run did
+    /// something.
     pub fn summary(&self) -> String {
         let counters = self.core.counters();
         let (dead, drops) = (counters.dead.total(), counters.drops.total());
@@ -233,14 +234,13 @@ impl World {
         reply
     }
 
-    /// Works until nothing is left; blocks that are wanted come back some time when nothing else is
-    /// to be done.
+    /// Works until nothing is left; requested blocks are paged in when nothing else is to be done.
     fn settle_down(&mut self) {
         loop {
             while self.core.has_work() {
                 self.core.tick(self.now, 1_000, &mut self.effects);
             }
-            // They may stand in records that were made just now.
+            // They may be in records that were just made.
             self.archive_records();
             let (archive, effects) = (&self.archive, &mut self.effects);
             let Some(command) = self.paging.answer(archive, effects, self.is_ending) else {
@@ -257,7 +257,7 @@ impl World {
         self.archived = self.effects.records.len();
     }
 
-    /// Lets messages leave memory, some of the time.
+    /// Evicts messages, some of the time.
     fn page(&mut self) {
         if let Some(command) = self.paging.page_out(&self.core) {
             self.apply(command);
