@@ -148,9 +148,9 @@ pub struct ClientFirst {
     /// The user that logs in.
     pub user: String,
     nonce: String,
-    /// The front of the message, in base64: the client repeats it.
+    /// The header of the message, in base64: the client repeats it.
     header: String,
-    /// The rest of the message.
+    /// The message without its header.
     bare: String,
 }
 

@@ -1,4 +1,4 @@
-//! `completions` and `man`: the command line described for shells and for `man`.
+//! The commands `completions` and `man`: the command line described for shells and for `man`.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ pub(super) fn man_command() -> Command {
     )
 }
 
-/// Prints completions.
+/// Prints completions for a shell.
 pub(super) fn completions(matches: &ArgMatches) -> Result<(), Failure> {
     let shell = matches
         .get_one::<Shell>("shell")
@@ -62,7 +62,7 @@ pub(super) fn completions(matches: &ArgMatches) -> Result<(), Failure> {
     print(&String::from_utf8_lossy(&text))
 }
 
-/// Prints a man page, or writes all.
+/// Prints a man page, or writes the pages of all commands.
 pub(super) fn man(matches: &ArgMatches) -> Result<(), Failure> {
     let mut whole = super::command();
     whole.build();

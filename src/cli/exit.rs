@@ -1,39 +1,40 @@
-//! How a command ends: exit codes that scripts can use, and failures that say what to do.
+//! Exit codes that scripts can use, and failures that say what to do.
 //!
 //! The codes are those of `sysexits.h`, as rabbitmqctl uses them.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// How a command failed. Each has one exit code.
+/// The kind of a failure. Each has one exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FailureKind {
-    /// It ran and did not reach its end: a broker that could not start, messages that are missing.
+    /// The command ran and did not succeed: a broker that could not start, messages that are
+    /// missing.
     Failed,
     /// The command line or a setting is wrong (`EX_USAGE`).
     Usage,
-    /// What was given, or what is there, does not fit: refused by the broker, or not readable
+    /// The input does not fit the broker's objects: refused by the broker, or not readable
     /// (`EX_DATAERR`).
     Data,
-    /// What was named is not there: a queue, a policy, a file (`EX_NOINPUT`).
+    /// The named object does not exist: a queue, a policy, a file (`EX_NOINPUT`).
     NotFound,
     /// There is no such user (`EX_NOUSER`).
     NoUser,
     /// The broker cannot be reached, or is not in service (`EX_UNAVAILABLE`).
     Unavailable,
-    /// The broker failed, or we did (`EX_SOFTWARE`).
+    /// The broker or this program failed (`EX_SOFTWARE`).
     Software,
-    /// A file could not be written, or the output went away (`EX_IOERR`).
+    /// A file could not be written, or the reader of the output went away (`EX_IOERR`).
     Output,
     /// No answer in time; trying again may help (`EX_TEMPFAIL`).
     Timeout,
-    /// The answer is none that this program knows (`EX_PROTOCOL`).
+    /// The answer is unknown to this program (`EX_PROTOCOL`).
     Protocol,
-    /// User name, password or rights are not enough (`EX_NOPERM`).
+    /// User name, password or permissions do not suffice (`EX_NOPERM`).
     NoPermission,
 }
 
-/// Every kind with its code and what `--help` says of it.
+/// Every kind with its code and its text in `--help`.
 pub(super) const KINDS: &[(FailureKind, u8, &str)] = &[
     (
         FailureKind::Failed,
@@ -73,7 +74,7 @@ pub(super) const KINDS: &[(FailureKind, u8, &str)] = &[
 ];
 
 impl FailureKind {
-    /// Its exit code.
+    /// The exit code of the process.
     pub(super) fn code(self) -> u8 {
         let found = KINDS.iter().find(|(kind, ..)| *kind == self);
         found.map_or(1, |(_, code, _)| *code)
@@ -88,10 +89,10 @@ pub(super) fn help() -> String {
     format!("Exit codes:\n   0  done{}", lines.collect::<String>())
 }
 
-/// Why a command did not do what it was asked for.
+/// Why a command failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Failure {
-    /// Decides the exit code.
+    /// The kind, which decides the exit code.
     pub(super) kind: FailureKind,
     /// What went wrong, in one sentence.
     what: String,
@@ -109,12 +110,12 @@ impl Failure {
         }
     }
 
-    /// The command line does not make sense.
+    /// A failure because the command line is invalid.
     pub(super) fn usage(what: impl Into<String>) -> Self {
         Self::new(FailureKind::Usage, what)
     }
 
-    /// The same, with a word on what to do.
+    /// The same, with advice.
     pub(super) fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
@@ -136,8 +137,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Tells whether a command could write what it had to say: a reader that went away, as `head`
-/// does, is no failure of ours.
+/// The result of writing output: a reader that went away, as `head` does, is not a failure.
 pub(super) fn written(result: std::io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::new(

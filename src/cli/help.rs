@@ -2,8 +2,8 @@
 
 use clap::Command;
 
-/// A group: its heading, and what the names of its commands begin with or are. A command belongs to the
-/// first group that has it; those of no group are in the last one.
+/// A group: its heading, and names or beginnings of names of its commands. A command belongs to the
+/// first group that matches; those that match none are in the last one.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Run a broker", &["serve"]),
     (
@@ -108,7 +108,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Measure, look into data, describe", &[]),
 ];
-/// Spaces in front of a command, and between it and what it does.
+/// Spaces in front of a command, and between a command and its description.
 const INDENT: usize = 2;
 
 /// A template for the help of a command whose subcommands are shown in groups.

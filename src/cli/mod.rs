@@ -1,5 +1,5 @@
-//! Layer 10: the command line. `coroner serve` runs a broker until it is told to stop; the other
-//! commands manage one, talk to one, measure one, or look at what a stopped one left.
+//! Layer 10: the command line. `coroner serve` runs a broker; the other commands manage one, send
+//! to and receive from one, measure one, or inspect the data of a stopped one.
 //!
 //! Promises: errors are readable, on standard error, and say what to do; exit codes are those of
 //! `sysexits.h`. Flags of `serve` come from [`crate::config::TABLE`] alone, those of the managing
@@ -25,14 +25,14 @@ use clap::Command;
 use api::Flags;
 use exit::Failure;
 
-/// Exit code for what failed while running.
+/// Exit code for a failure while running.
 const EXIT_FAILURE: u8 = 1;
 /// Exit code for bad usage or configuration.
 const EXIT_USAGE: u8 = 64;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    // A broker runs for long: it shall not keep in memory what describes the other commands.
+    // A broker runs for long: it should not keep the definitions of the other commands in memory.
     let serves = std::env::args_os()
         .nth(1)
         .is_some_and(|word| word == "serve");
@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
     let matches = match command.try_get_matches() {
         Ok(matches) => matches,
         Err(error) => {
-            // Help and version come this way too, and go to standard output with code 0.
+            // Help and version take this path too, and are printed on standard output with code 0.
             let printed = error.print();
             let code = if error.use_stderr() { EXIT_USAGE } else { 0 };
             return if printed.is_ok() {
@@ -82,7 +82,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The exit code of what a command came to; a failure is said first.
+/// The exit code for the result of a command; a failure is printed first.
 fn end(ended: Result<(), Failure>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -104,7 +104,7 @@ fn root() -> Command {
 
 /// The whole command line, for parsing and for help.
 fn command() -> Command {
-    // Understood in front of a command as well, as rabbitmqadmin has it; shown with each command.
+    // Also accepted in front of a command, as in rabbitmqadmin; shown with each command.
     let command = Flags::of(root())
         .mut_args(|arg| arg.hide(true))
         .subcommand(serve::command())
@@ -126,18 +126,18 @@ fn command() -> Command {
     command.help_template(template)
 }
 
-/// Says on standard error what went wrong.
+/// Prints an error on standard error.
 #[allow(clippy::print_stderr, reason = "the command line talks to people")]
 fn complain(error: &dyn std::fmt::Display) {
     eprintln!("coroner: {error}");
 }
 
-/// Says on standard error what was done and will probably not do as meant.
+/// Prints a warning on standard error: something was done that will probably not do what was meant.
 fn warn(text: &str) {
     complain(&format_args!("warning: {text}"));
 }
 
-/// Says on standard error what is waited for, in the same line.
+/// Prints a prompt on standard error, without ending the line.
 #[allow(clippy::print_stderr, reason = "the command line talks to people")]
 fn ask(question: &str) {
     eprint!("{question}");

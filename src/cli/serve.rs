@@ -1,4 +1,4 @@
-//! `coroner serve`: settings from file, environment and flags; then the server.
+//! The command `serve`: loads settings from file, environment and flags; then runs the server.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -11,13 +11,14 @@ use crate::config::{self, ConfigError, Given, HEADINGS, Key, SettingSyntax, Sett
 
 use super::{EXIT_USAGE, complain};
 
-/// How long the allocator keeps freed memory before the system gets it back, in milliseconds: a
-/// second unless this is set. It looks into the environment once, before `main`.
+/// The environment variable for how long the allocator keeps freed memory before it is returned to
+/// the system, in milliseconds; the default is a second. The allocator reads it once, before
+/// `main`.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
-/// With a memory budget below this, in bytes, what is freed within a second is more than the budget.
-/// None at all, 0, is not small.
+/// Memory budget, in bytes, below which the memory freed within a second is more than the budget.
+/// No budget, 0, is not small.
 const SMALL_BUDGET_BYTES: u64 = 32 * 1024 * 1024;
-/// The delay then.
+/// The delay with such a budget.
 const SMALL_BUDGET_PURGE_DELAY: &str = "10";
 
 /// The `serve` command with one flag for each setting.
@@ -76,7 +77,7 @@ fn flag(key: &'static Key, defaults: &[(String, String)]) -> Arg {
     }
 }
 
-/// The settings, and what is in the environment without being one.
+/// The settings, and warnings about the environment.
 fn settings(matches: &ArgMatches) -> Result<(Settings, Vec<String>), ConfigError> {
     let mut layers = Vec::new();
     if let Some(path) = matches.get_one::<String>("config") {
@@ -98,8 +99,8 @@ fn flag_given(key: &'static Key, matches: &ArgMatches) -> Option<Given> {
     Some(config::from_flag(key, texts))
 }
 
-/// Begins the program anew, as the same process, with an allocator that keeps little of what is
-/// freed, where a small memory budget asks for it. Comes back where it does not, or if that fails.
+/// Executes the program again, as the same process, with an allocator that keeps little freed
+/// memory, if a small memory budget asks for it. Returns if it does not, or if that fails.
 fn save_memory(settings: &Settings) {
     if !is_small(settings) || std::env::var_os(PURGE_DELAY).is_some() {
         return;
@@ -122,7 +123,7 @@ fn is_small(settings: &Settings) -> bool {
     (1..SMALL_BUDGET_BYTES).contains(&settings.memory_budget.0)
 }
 
-/// Runs the command.
+/// Runs the command `serve`.
 pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     let (settings, warnings) = match settings(matches) {
         Ok(found) => found,
@@ -132,7 +133,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
         }
     };
     let config = matches.get_one::<String>("config");
-    // What comes through a pipe cannot be read twice.
+    // Input from a pipe cannot be read twice.
     if config.is_none_or(|path| Path::new(path).is_file()) {
         save_memory(&settings);
     }

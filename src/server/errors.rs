@@ -103,7 +103,7 @@ pub enum StartError {
         "data directory {directory}: {why}; --data DIR names another one, --in-memory uses none"
     )]
     Data {
-        /// Which.
+        /// The path of the directory.
         directory: String,
         /// What is wrong with it.
         #[source]

@@ -1,4 +1,4 @@
-//! Requests to the API and what their answers mean.
+//! The client of the HTTP API: requests, and the meaning of their answers.
 
 use std::io;
 
@@ -13,23 +13,23 @@ use super::tls;
 use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::printable;
 
-/// Objects asked for at once: the most that RabbitMQ gives.
+/// Objects of a page: the most that RabbitMQ gives.
 const PAGE_SIZE: &str = "500";
 
-/// Bytes of an answer at most: definitions of a large broker are tens of megabytes.
+/// Bytes of an answer, at most: definitions of a large broker are tens of megabytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
-/// Bytes of an answer that is no JSON that an error message shows.
+/// Characters of an answer that is not JSON that an error message shows.
 const EXCERPT_CHARACTERS: usize = 300;
 
-/// A broker's HTTP API.
+/// The HTTP API of a broker.
 pub(in crate::cli) struct Api {
     agent: ureq::Agent,
     settings: Settings,
 }
 
 impl Api {
-    /// Nothing is sent before the first request.
+    /// A client with these settings; the first request opens a connection.
     pub(in crate::cli) fn new(settings: Settings) -> Result<Self, Failure> {
         let mut config = ureq::Agent::config_builder();
         if settings.endpoint.is_secure {
@@ -47,12 +47,12 @@ impl Api {
         })
     }
 
-    /// Where the broker is and who we are.
+    /// Address and credentials.
     pub(in crate::cli) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The vhost that commands are about.
+    /// The vhost of the commands.
     pub(in crate::cli) fn vhost(&self) -> &str {
         self.settings.vhost()
     }
@@ -72,7 +72,7 @@ impl Api {
         self.send(&Method::GET, path, None, &[])
     }
 
-    /// Asks for a health check; what the broker says of it if it did not pass.
+    /// Requests a health check; returns the broker's explanation if it did not pass.
     pub(in crate::cli) fn check(&self, path: &Path) -> Result<Option<Value>, Failure> {
         let (status, bytes) = self.ask(&Method::GET, path, None, &[])?;
         if status.is_success() {
@@ -118,28 +118,28 @@ impl Api {
         }
     }
 
-    /// Makes or replaces an object.
+    /// Creates or replaces an object.
     pub(in crate::cli) fn put(&self, path: &Path, body: &Value) -> Result<Value, Failure> {
         self.send(&Method::PUT, path, Some(body), &[])
     }
 
-    /// Asks for something to be done.
+    /// Posts a request for an action.
     pub(in crate::cli) fn post(&self, path: &Path, body: &Value) -> Result<Value, Failure> {
         self.send(&Method::POST, path, Some(body), &[])
     }
 
-    /// Removes an object.
+    /// Deletes an object.
     pub(in crate::cli) fn delete(&self, path: &Path) -> Result<Value, Failure> {
         self.send(&Method::DELETE, path, None, &[])
     }
 
-    /// Removes an object and says why.
+    /// Deletes an object with a reason.
     pub(in crate::cli) fn delete_because(&self, path: &Path, why: &str) -> Result<Value, Failure> {
         let why: String = why.chars().filter(|c| !c.is_control()).collect();
         self.send(&Method::DELETE, path, None, &[("x-reason", &why)])
     }
 
-    /// Fetches a list, page after page where the broker gives pages, and hands over each object.
+    /// Fetches a list, page by page where the broker has pages, and passes each object on.
     pub(in crate::cli) fn each(
         &self,
         path: &Path,
@@ -166,7 +166,7 @@ impl Api {
         }
     }
 
-    /// Fetches a list that has no pages.
+    /// Fetches a list without pages.
     pub(in crate::cli) fn list(&self, path: &Path) -> Result<Vec<Value>, Failure> {
         match self.get(path)? {
             Value::Array(items) => Ok(items),
@@ -174,7 +174,7 @@ impl Api {
         }
     }
 
-    /// Sends a request. An answer without content is `null`.
+    /// Sends a request; an answer without content is `null`.
     fn send(
         &self,
         method: &Method,
@@ -192,7 +192,7 @@ impl Api {
         serde_json::from_slice(&bytes).map_err(|error| not_understood(path, &error.to_string()))
     }
 
-    /// Sends a request; status and body of the answer. What the broker warns of is told.
+    /// Sends a request; returns status and body of the answer. Warnings of the broker are printed.
     fn ask(
         &self,
         method: &Method,
@@ -232,7 +232,7 @@ impl Api {
         Ok((status, bytes))
     }
 
-    /// No answer came.
+    /// The failure when no answer came.
     fn unreachable(&self, error: ureq::Error) -> Failure {
         let endpoint = &self.settings.endpoint;
         if let ureq::Error::Io(error) = &error
@@ -264,7 +264,8 @@ impl Api {
         }
     }
 
-    /// The broker said no. It is named: whoever has several wants to know which.
+    /// The failure when the broker refused. The broker is named: users with several want to know
+    /// which.
     fn refused(&self, status: StatusCode, path: &Path, body: &[u8]) -> Failure {
         let reason = reason(body);
         let endpoint = &self.settings.endpoint;
@@ -323,7 +324,7 @@ fn warnings<B>(answer: &Response<B>) -> impl Iterator<Item = String> {
     })
 }
 
-/// The broker's own words.
+/// The broker's reason.
 fn reason(body: &[u8]) -> String {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let said = parsed.as_ref().and_then(|value| {

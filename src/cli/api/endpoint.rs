@@ -1,11 +1,11 @@
-//! Where a broker is: the parts of a URL, for HTTP and for AMQP.
+//! The address of a broker: the parts of a URL, for HTTP and for AMQP.
 
 use std::fmt;
 
 use crate::base::Name;
 use crate::cli::exit::Failure;
 
-/// What a protocol's URLs look like.
+/// The schemes and ports of a protocol's URLs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::cli) struct Protocol {
     /// Scheme and port without TLS.
@@ -14,40 +14,40 @@ pub(in crate::cli) struct Protocol {
     secure: (&'static str, u16),
 }
 
-/// The HTTP API.
+/// The protocol of the HTTP API.
 pub(in crate::cli) const HTTP: Protocol = Protocol {
     plain: ("http", 15_672),
     secure: ("https", 15_671),
 };
 
-/// AMQP 1.0.
+/// The protocol AMQP 1.0.
 pub(in crate::cli) const AMQP: Protocol = Protocol {
     plain: ("amqp", 5_672),
     secure: ("amqps", 5_671),
 };
 
-/// This machine.
+/// The address of this machine.
 const LOCAL: &str = "127.0.0.1";
 
 /// A URL in parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::cli) struct Endpoint {
     protocol: Protocol,
-    /// With TLS.
+    /// Whether TLS is used.
     pub(in crate::cli) is_secure: bool,
-    /// Name or address; an IPv6 address in brackets.
+    /// Host name or address; an IPv6 address in brackets.
     pub(in crate::cli) host: String,
-    /// TCP port.
+    /// The TCP port.
     pub(in crate::cli) port: u16,
-    /// What follows the port, without a slash at its end.
+    /// The path behind the port, without a slash at its end.
     path: String,
     /// User name and password in the URL, decoded.
     pub(in crate::cli) user: Option<(String, Option<String>)>,
 }
 
 impl Endpoint {
-    /// Reads `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH]`; without a text, the one on this
-    /// machine. With `use_tls` it is with TLS whatever the scheme says.
+    /// Parses `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH]`; without a text, the default on this
+    /// machine. With `use_tls` it uses TLS whatever the scheme is.
     pub(in crate::cli) fn parse(
         protocol: Protocol,
         text: Option<&str>,
@@ -56,7 +56,7 @@ impl Endpoint {
         let text = text.unwrap_or(LOCAL);
         let (plain, secure) = (protocol.plain.0, protocol.secure.0);
         let wrong = |why: &str| {
-            // A password may stand in it: it is not shown.
+            // The URL may have a password: it is not shown.
             Failure::usage(format!("the URL of the broker {why}")).advise(format!(
                 "it looks like {plain}://127.0.0.1:{} or {secure}://broker.example",
                 protocol.plain.1
@@ -117,7 +117,7 @@ impl Endpoint {
 }
 
 impl fmt::Display for Endpoint {
-    /// Never shows user name or password.
+    /// Without user name and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, _) = if self.is_secure {
             self.protocol.secure

@@ -1,4 +1,4 @@
-//! What every managing command and client takes: where the broker is, who we are, how to print.
+//! Flags of all managing commands and clients: the broker's address, credentials, output format.
 //! One table; each value comes from a flag, then the environment, then a settings file.
 
 use std::path::{Path, PathBuf};
@@ -14,33 +14,33 @@ use crate::cli::output::{Format, Output};
 /// The settings file, below the home directory.
 const FILE: &str = ".config/coroner/ctl.toml";
 
-/// The name of AMQP's URL in the settings file: commands that manage take the one called `url`.
+/// The name of AMQP's URL in the settings file: managing commands use the one named `url`.
 pub(super) const AMQP_URL: &str = "amqp-url";
 
-/// What a flag takes.
+/// The value that a flag takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
-    /// Nothing: it is there or not.
+    /// No value: the flag is present or not.
     Nothing,
-    /// Text, called so in the help.
+    /// A text, with this name in the help.
     Text(&'static str),
-    /// A port.
+    /// A port number.
     Port,
-    /// Seconds.
+    /// A number of seconds.
     Seconds,
-    /// A form of output.
+    /// A format of the output.
     Format,
 }
 
-/// One flag.
+/// A flag of the table.
 struct Flag {
     name: &'static str,
     short: Option<char>,
     alias: Option<&'static str>,
     takes: Takes,
-    /// The variable of the environment that says the same.
+    /// The environment variable with the same meaning, if there is one.
     variable: Option<&'static str>,
-    /// Whether the settings file may say the same, under the same name.
+    /// Whether the settings file may have the value, under the same name.
     is_in_file: bool,
     help: &'static str,
 }
@@ -83,7 +83,7 @@ impl Flag {
         self
     }
 
-    /// Apart from the names of a command's own arguments.
+    /// The id in the parser, unlike those of a command's own arguments.
     fn id(&self) -> String {
         format!("ctl-{}", self.name)
     }
@@ -117,7 +117,7 @@ impl Flag {
         argument.value_name(shown).value_parser(parser)
     }
 
-    /// What was typed for it, as it was typed.
+    /// The value as it was typed.
     fn value(&self, side: &ArgMatches) -> Option<String> {
         let id = self.id();
         if self.takes == Takes::Nothing {
@@ -225,20 +225,20 @@ const FLAGS: &[Flag] = &[
         .takes(Takes::Nothing),
 ];
 
-/// What was said by flags and the environment, by the flag's name.
+/// Values from flags and the environment, by the flag's name.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Flags(Values);
 
-/// Names and what was said for them.
+/// Names with their values.
 pub(super) type Values = Vec<(&'static str, String)>;
 
 impl Flags {
-    /// The command with all flags behind its own arguments.
+    /// Adds all flags to a command, behind its own arguments.
     pub(in crate::cli) fn of(command: Command) -> Command {
         command.args(FLAGS.iter().map(Flag::argument))
     }
 
-    /// Reads what stands behind a command, and what stands before it.
+    /// Reads the flags behind a command, and those before it.
     pub(in crate::cli) fn read(before: &ArgMatches, behind: &ArgMatches) -> Self {
         let value = |flag: &Flag| {
             let id = flag.id();
@@ -249,15 +249,15 @@ impl Flags {
         Self(FLAGS.iter().filter_map(value).collect())
     }
 
-    /// The name of a flag that stands before the command, if one does.
+    /// The name of a flag before the command, if there is one.
     pub(in crate::cli) fn first_given(before: &ArgMatches) -> Option<&'static str> {
         let mut flags = FLAGS.iter();
         let given = flags.find(|flag| is_typed(before, &flag.id()));
         given.map(|flag| flag.name)
     }
 
-    /// Fills in what neither flags nor environment said: first from the file, then from what
-    /// `protocol` takes for granted.
+    /// Adds values that neither flags nor environment gave: first from the file, then defaults of
+    /// `protocol`.
     pub(in crate::cli) fn settle(
         self,
         protocol: super::endpoint::Protocol,
@@ -270,9 +270,9 @@ impl Flags {
         find(&self.0, name)
     }
 
-    /// How to print.
+    /// Format and options of the output.
     pub(in crate::cli) fn output(&self) -> Output {
-        // Another one was refused as the command line was read.
+        // An unknown format was refused when the command line was parsed.
         let format = self.get("format");
         let format = format.map(|text| Format::from_str(text, false).unwrap_or_default());
         let is_silent = self.get("silent").is_some();
@@ -281,7 +281,7 @@ impl Flags {
     }
 }
 
-/// What was said for a name.
+/// The value of a name.
 pub(super) fn find<'a>(values: &'a Values, name: &str) -> Option<&'a str> {
     let mut values = values.iter();
     let found = values.find(|(given, _)| *given == name);
@@ -292,7 +292,7 @@ fn is_typed(side: &ArgMatches, id: &str) -> bool {
     side.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-/// Reads the file that was named, or the usual one if it is there.
+/// Reads the named file, or the default one if it exists.
 fn read_file(named: Option<&Path>) -> Result<Values, Failure> {
     let default_path = || Some(PathBuf::from(std::env::var_os("HOME")?).join(FILE));
     let Some(path) = named.map(ToOwned::to_owned).or_else(default_path) else {
@@ -319,7 +319,7 @@ fn read_file(named: Option<&Path>) -> Result<Values, Failure> {
 
 fn parse_file(text: &str) -> Result<Values, String> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        // The whole message would show the line, and a password may stand in it.
+        // The whole message would show the line, which may have a password.
         error.message().to_owned()
     })?;
     let mut values = Values::new();

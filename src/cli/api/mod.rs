@@ -1,4 +1,4 @@
-//! The HTTP API seen from the command line: where it is, how to ask it, what its answers mean.
+//! The HTTP API as a client: its address, requests, and the meaning of answers.
 //!
 //! It speaks the API that RabbitMQ's management plugin has, so it manages a RabbitMQ as well.
 //! Promises: a refusal becomes a [`Failure`](super::exit::Failure) that names the thing and says

@@ -1,8 +1,8 @@
-//! Paths of the API: segments in, percent-encoded text out, and what they stand for in words.
+//! Paths of the API: segments, their percent-encoded text, and their description.
 
 use crate::base::Name;
 
-/// What the first segment of a path holds, one of it.
+/// The kind of object for the first segment of a path.
 const KINDS: &[(&str, &str)] = &[
     ("bindings", "binding"),
     ("connections", "connection"),
@@ -28,7 +28,7 @@ pub(in crate::cli) struct Path {
 }
 
 impl Path {
-    /// The path of these segments, as they are: encoding is done here.
+    /// The path of these segments, which are encoded here.
     pub(in crate::cli) fn of(segments: &[&str]) -> Self {
         Self {
             segments: segments.iter().map(|&segment| segment.to_owned()).collect(),
@@ -42,7 +42,7 @@ impl Path {
         self
     }
 
-    /// Whether it names a user.
+    /// Whether it is the path of a user.
     pub(super) fn is_user(&self) -> bool {
         self.segments.first().is_some_and(|first| first == "users")
     }
@@ -60,7 +60,7 @@ impl Path {
         text
     }
 
-    /// What it names, in words: `policy 'DLX' in vhost '/'`.
+    /// The object of the path in words: `policy 'DLX' in vhost '/'`.
     pub(super) fn in_words(&self) -> String {
         let parts: Vec<&str> = self.segments.iter().map(String::as_str).collect();
         let kind = |plural: &str| {

@@ -1,4 +1,4 @@
-//! Where the broker is and who we are, settled.
+//! The resolved settings of a client: address and credentials.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use super::flags::{AMQP_URL, Values, find};
 use super::tls::TlsFiles;
 use crate::cli::exit::Failure;
 
-/// Seconds to wait for an answer unless told otherwise.
+/// Seconds to wait for an answer, by default.
 const TIMEOUT_SECONDS: u64 = 60;
 
-/// Name and password of a broker's first user.
+/// Default name and password of a new broker's first user.
 const DEFAULT_USER: &str = "guest";
 
 /// The vhost of commands that name none.
 const DEFAULT_VHOST: &str = "/";
 
-/// Where the broker is and who we are.
+/// Address, credentials and TLS options.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Settings {
-    /// Where.
+    /// The broker's address.
     pub(in crate::cli) endpoint: Endpoint,
-    /// Whom to trust, and what to show.
+    /// Files and options for TLS.
     pub(in crate::cli) tls: TlsFiles,
     username: Option<String>,
     password: Option<String>,
     vhost: Option<String>,
-    /// How long to wait for an answer.
+    /// Time to wait for an answer.
     pub(in crate::cli) timeout: Duration,
 }
 
 impl Settings {
-    /// From what the command line and the environment said, then the file.
+    /// Resolves values of the command line and the environment, then those of the file.
     pub(super) fn new(protocol: Protocol, said: &Values, file: &Values) -> Result<Self, Failure> {
         let either = |name: &str| {
             let value = find(said, name).or_else(|| find(file, name));
@@ -74,33 +74,33 @@ impl Settings {
         })
     }
 
-    /// Whether somebody said who we are.
+    /// Whether a user name was given.
     pub(in crate::cli) fn names_user(&self) -> bool {
         self.username.is_some()
     }
 
-    /// User name, `guest` unless one was named.
+    /// The user name; default `guest`.
     pub(in crate::cli) fn username(&self) -> &str {
         self.username.as_deref().unwrap_or(DEFAULT_USER)
     }
 
-    /// Its password, `guest` unless one was given.
+    /// The user's password; default `guest`.
     pub(in crate::cli) fn password(&self) -> &str {
         self.password.as_deref().unwrap_or(DEFAULT_USER)
     }
 
-    /// The same broker with another user.
+    /// Replaces the credentials.
     pub(super) fn log_in_as(&mut self, username: &str, password: &str) {
         self.username = Some(username.to_owned());
         self.password = Some(password.to_owned());
     }
 
-    /// The vhost that was named.
+    /// The vhost that was named, if any.
     pub(in crate::cli) fn vhost_given(&self) -> Option<&str> {
         self.vhost.as_deref()
     }
 
-    /// The vhost, `/` unless one was named.
+    /// The vhost; default `/`.
     pub(in crate::cli) fn vhost(&self) -> &str {
         self.vhost.as_deref().unwrap_or(DEFAULT_VHOST)
     }

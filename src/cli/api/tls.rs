@@ -1,5 +1,5 @@
-//! TLS as a client speaks it, for `https://` and `amqps://` alike: whom to trust, what to show, and
-//! what to say when a broker is not who it should be.
+//! TLS of clients, for `https://` and `amqps://` alike: trusted authorities, the client's
+//! certificate, and explanations of failures.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,40 +22,40 @@ use tokio_rustls::rustls::{
 use super::endpoint::Endpoint;
 use crate::cli::exit::{Failure, FailureKind};
 
-/// Which files there are, and whether to look at the broker's certificate at all.
+/// The files for TLS, and whether the broker's certificate is verified.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct TlsFiles {
-    /// Authorities to trust in place of the system's.
+    /// Authorities to trust instead of the system's.
     pub(super) authorities: Option<PathBuf>,
-    /// Our certificate and those between it and its authority.
+    /// The client's certificate and those between it and its authority.
     pub(super) certificate: Option<PathBuf>,
-    /// Its key.
+    /// The key of the client's certificate.
     pub(super) key: Option<PathBuf>,
-    /// Takes any certificate.
+    /// Whether any certificate is accepted.
     pub(super) trusts_all: bool,
 }
 
-/// What the files hold.
+/// The loaded content of the files.
 struct Tls {
-    /// None: any certificate is taken.
+    /// The trusted authorities; none: any certificate is accepted.
     roots: Option<Vec<CertificateDer<'static>>>,
-    /// What we show.
+    /// The client's certificates; none: it shows none.
     chain: Option<Vec<CertificateDer<'static>>>,
     config: ClientConfig,
 }
 
 impl TlsFiles {
-    /// Whether there is a certificate to show.
+    /// Whether there is a client certificate.
     pub(in crate::cli) fn has_certificate(&self) -> bool {
         self.certificate.is_some()
     }
 
-    /// What makes TLS streams.
+    /// The connector for TLS streams.
     pub(in crate::cli) fn connector(&self) -> Result<TlsConnector, Failure> {
         Ok(TlsConnector::from(Arc::new(self.load()?.config)))
     }
 
-    /// The same for the HTTP client, which makes its own of the same parts.
+    /// The same for the HTTP client, which builds its own from the same parts.
     pub(super) fn for_http(&self) -> Result<ureq::tls::TlsConfig, Failure> {
         use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
         let certificates = |of: &[CertificateDer<'_>]| -> Vec<_> {
@@ -106,7 +106,7 @@ impl TlsFiles {
                 .with_custom_certificate_verifier(Arc::new(TakesAny::new(&provider))),
             Some(roots) => {
                 let mut store = RootCertStore::empty();
-                // Old systems trust some that are no X.509 as it is today.
+                // Old systems trust some certificates that are not valid X.509 today.
                 store.add_parsable_certificates(roots.iter().cloned());
                 builder.with_root_certificates(store)
             }
@@ -159,7 +159,7 @@ fn bad(file: &Path, why: &str) -> Failure {
     Failure::new(FailureKind::Data, what)
 }
 
-/// Believes whoever answers, because the user said so. Signatures are checked all the same.
+/// Accepts any certificate, because the user asked for it. Signatures are checked all the same.
 #[derive(Debug)]
 struct TakesAny(WebPkiSupportedAlgorithms);
 
@@ -204,13 +204,13 @@ impl ServerCertVerifier for TakesAny {
     }
 }
 
-/// What went wrong if TLS is to blame.
+/// The failure, if TLS caused the error.
 pub(in crate::cli) fn failure(endpoint: &Endpoint, error: &io::Error) -> Option<Failure> {
     let error: &Error = error.get_ref()?.downcast_ref()?;
     Some(explain(endpoint, error))
 }
 
-/// The failure in words, and what to do about it.
+/// The failure in words, with advice.
 pub(super) fn explain(endpoint: &Endpoint, error: &Error) -> Failure {
     let (what, advice) = match error {
         Error::InvalidCertificate(error) => (
@@ -274,7 +274,7 @@ fn advice(error: &CertificateError) -> &'static str {
     }
 }
 
-/// Self-signed certificates often call themselves an authority; there is no name for this error.
+/// Self-signed certificates often claim to be an authority; this error has no name.
 fn is_authority(error: &CertificateError) -> bool {
     matches!(error, CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity")
 }

@@ -41,9 +41,9 @@ pub(super) enum Item<'a> {
     Text(&'a str),
     Symbol(&'a str),
     Binary(&'a [u8]),
-    /// A list with a descriptor: performative, terminus, outcome, section.
+    /// A described list: performative, terminus, outcome, section.
     Described(u8, Vec<Self>),
-    /// A described value that is no list.
+    /// A described value that is not a list.
     Section(u8, Box<Self>),
     Map(Vec<(Self, Self)>),
 }
@@ -91,7 +91,7 @@ impl Item<'_> {
     }
 }
 
-/// The code of the form with a four-byte size beside `code`, which has one byte for it.
+/// The distance from a code with a one-byte size to that with a four-byte size.
 const WIDE: u8 = 0x10;
 
 fn write_bytes(out: &mut Vec<u8>, code: u8, bytes: &[u8]) {
@@ -123,7 +123,7 @@ pub(super) fn patch(out: &mut [u8], at: usize, number: u32) {
         .for_each(|(byte, new)| *byte = new);
 }
 
-/// A length as the four bytes AMQP gives it.
+/// A length in the four bytes of AMQP.
 pub(super) fn length(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }
@@ -142,7 +142,8 @@ pub(super) fn write_performative(out: &mut Vec<u8>, kind: u8, code: u8, fields: 
     write_frame(out, kind, |out| Item::Described(code, fields).write(out));
 }
 
-/// Takes one whole frame off `input`: its body, and what it took. `None` while bytes are missing.
+/// Splits one complete frame off `input`: its body, and the number of its bytes. None while bytes
+/// are missing.
 pub(super) fn split_frame(input: &[u8]) -> Result<Option<(&[u8], usize)>, BenchError> {
     let Some((header, _)) = input.split_first_chunk::<FRAME_HEADER_BYTES>() else {
         return Ok(None);
@@ -159,7 +160,7 @@ pub(super) fn split_frame(input: &[u8]) -> Result<Option<(&[u8], usize)>, BenchE
     Ok(input.get(start..size).map(|body| (body, size)))
 }
 
-/// A performative: its code, its fields and what follows it.
+/// A performative: its code, its fields and the payload behind it.
 pub(super) struct Performative<'a> {
     pub(super) code: u8,
     pub(super) fields: Fields<'a>,
@@ -167,7 +168,7 @@ pub(super) struct Performative<'a> {
 }
 
 impl<'a> Performative<'a> {
-    /// Reads a frame body; `None` for an empty frame.
+    /// Reads a frame body; none for an empty frame.
     pub(super) fn read(body: &'a [u8]) -> Result<Option<Self>, BenchError> {
         if body.is_empty() {
             return Ok(None);
@@ -193,7 +194,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Of an encoded list or map; anything else has none.
+    /// The fields of an encoded list or map; anything else has none.
     pub(super) fn of_list(encoded: &'a [u8]) -> Self {
         let skip = match encoded.first() {
             Some(0xc0 | 0xc1) => 3,
@@ -222,7 +223,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Length of the encoded value at the start of `bytes`, `None` when it is cut short.
+/// Length of the encoded value at the start of `bytes`; none when it is incomplete.
 fn value_len(bytes: &[u8]) -> Option<usize> {
     // A descriptor is itself one undescribed value, so two steps are enough.
     let (described, bytes) = match bytes {
@@ -268,7 +269,7 @@ pub(super) fn number(field: Option<&[u8]>) -> Option<u64> {
     })
 }
 
-/// A uint; `None` when it is null, missing or not one.
+/// Reads a uint; none when it is null, missing or not one.
 pub(super) fn uint(field: Option<&[u8]>) -> Option<u32> {
     number(field).and_then(|number| u32::try_from(number).ok())
 }
@@ -278,7 +279,7 @@ pub(super) fn truth(field: Option<&[u8]>) -> bool {
     matches!(field, Some([0x41] | [0x56, 1]))
 }
 
-/// A string's or symbol's text.
+/// Reads the text of a string or symbol.
 pub(super) fn text(field: Option<&[u8]>) -> Option<&str> {
     match field? {
         [0xa1 | 0xa3, _, rest @ ..] | [0xb1 | 0xb3, _, _, _, _, rest @ ..] => {

@@ -20,13 +20,13 @@ pub(super) const INCOMING_WINDOW: u32 = 0x7fff_ffff;
 /// The channel's and session's outgoing window, in transfer frames.
 pub(super) const OUTGOING_WINDOW: u32 = 0x7fff_ffff;
 
-/// Where and as whom to connect.
+/// The address and credentials for a connection.
 pub(super) struct ConnectTarget {
-    /// `host:port`.
+    /// Host and port, as `host:port`.
     pub(super) address: String,
     pub(super) user: String,
     pub(super) password: String,
-    /// `None` is the broker's default virtual host.
+    /// The vhost; none: the broker's default.
     pub(super) vhost: Option<String>,
 }
 
@@ -38,19 +38,19 @@ pub(super) struct Connection {
     input_end: usize,
     output: Vec<u8>,
     output_start: usize,
-    /// Largest frame the peer takes, in bytes.
+    /// Largest frame that the peer accepts, in bytes.
     pub(super) frame_bytes_max: usize,
-    /// Longest silence the peer bears.
+    /// The idle timeout of the peer; none: it has none.
     idle_timeout: Option<Duration>,
-    /// The peer's session window: transfers we may send before it flows again.
+    /// The peer's session window: transfers that may be sent before its next flow.
     pub(super) incoming_window: u32,
     /// Id of the peer's first transfer.
     pub(super) first_transfer_id: u32,
 }
 
 impl Connection {
-    /// Connects, authenticates, opens and begins, waiting for each answer. `container` is what the
-    /// container id begins with.
+    /// Connects, authenticates, opens and begins, waiting for each answer. `container` is the
+    /// prefix of the container id.
     #[allow(
         clippy::disallowed_methods,
         reason = "a load generator is a client of its own"
@@ -80,7 +80,7 @@ impl Connection {
             .set_read_timeout(wait)
             .map_err(BenchError::io("setting a timeout"))?;
         connection.authenticate(peer)?;
-        // A link of the same name from the same container would take this one's place. [AMQP 2.6.1]
+        // A link of the same name from the same container would steal this one. [AMQP 2.6.1]
         connection.open_session(peer, &format!("{container}-{port}"))?;
         Ok(connection)
     }
@@ -149,7 +149,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Attaches one link and waits for the peer's attach. Returns the delivery-count it begins at.
+    /// Attaches one link and waits for the peer's attach. Returns its initial delivery-count.
     pub(super) fn attach(&mut self, link: &Link<'_>) -> Result<u32, BenchError> {
         link.write(&mut self.output);
         self.flush_all()?;
@@ -190,7 +190,7 @@ impl Connection {
         }
     }
 
-    /// Waits for one performative; flows before it are passed over, an error ends the wait.
+    /// Waits for one performative; flows before it are ignored, an error ends the wait.
     fn wait_for<T>(
         &mut self,
         wanted: u8,
@@ -213,14 +213,14 @@ impl Connection {
         }
     }
 
-    /// Ends the handshake: from here on nothing waits for this socket.
+    /// Ends the handshake: from here on the socket is non-blocking.
     pub(super) fn start(&self) -> Result<(), BenchError> {
         self.stream
             .set_nonblocking(true)
             .map_err(BenchError::io("setting non-blocking"))
     }
 
-    /// Ends the connection so that nothing it said is lost on the way: waits for the peer's close.
+    /// Closes the connection so that nothing sent is lost: waits for the peer's close.
     pub(super) fn close(&mut self) -> Result<(), BenchError> {
         let blocking = self.stream.set_nonblocking(false);
         blocking.map_err(BenchError::io("setting blocking"))?;
@@ -235,12 +235,12 @@ impl Connection {
         self.stream
     }
 
-    /// The socket, to wait on.
+    /// The socket, to poll.
     pub(super) fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Where frames to send are appended.
+    /// The buffer to which frames are appended.
     pub(super) fn output(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
@@ -250,12 +250,12 @@ impl Connection {
         self.output.len() - self.output_start
     }
 
-    /// Half the peer's idle timeout: how often it wants to hear something.
+    /// Half the peer's idle timeout: the interval of heartbeats.
     pub(super) fn heartbeat_every(&self) -> Option<Duration> {
         self.idle_timeout.map(|idle| idle / 2)
     }
 
-    /// Writes what the socket takes; true when anything went out.
+    /// Writes as much as the socket takes; true when anything was written.
     pub(super) fn flush(&mut self) -> Result<bool, BenchError> {
         let mut wrote = false;
         while let Some(rest) = self
@@ -278,7 +278,7 @@ impl Connection {
         Ok(wrote)
     }
 
-    /// Writes all of it, waiting.
+    /// Writes the whole buffer, waiting for the socket.
     pub(super) fn flush_all(&mut self) -> Result<(), BenchError> {
         while self.pending_bytes() > 0 {
             self.flush()?;
@@ -286,8 +286,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads once, then hands each whole frame to `each`, with the output to answer in. Says
-    /// whether frames came.
+    /// Reads once, then passes each complete frame to `each`, with the output for answers. Returns
+    /// whether there were frames.
     pub(super) fn read_frames(
         &mut self,
         mut each: impl FnMut(&Performative<'_>, &mut Vec<u8>) -> Result<(), BenchError>,
@@ -342,7 +342,7 @@ impl Connection {
     }
 }
 
-/// A link to attach.
+/// The properties of a link to attach.
 pub(super) struct Link<'a> {
     pub(super) name: &'a str,
     pub(super) handle: u32,
@@ -350,7 +350,7 @@ pub(super) struct Link<'a> {
     /// The source of a receiver, the target of a sender.
     pub(super) address: &'a str,
     pub(super) settled: bool,
-    /// One half of the management pair.
+    /// Whether it is one half of the management pair.
     pub(super) paired: bool,
 }
 
@@ -386,7 +386,7 @@ impl Link<'_> {
     }
 }
 
-/// What it means that this performative came when it should not have.
+/// The error for a performative that should not have come.
 pub(super) fn unexpected(performative: &Performative<'_>) -> BenchError {
     let error = match performative.code {
         code::DETACH => performative.fields.field(2),

@@ -26,25 +26,25 @@ pub(super) enum SettleWith {
 }
 
 impl SettleWith {
-    /// Whether the message is done with after it, as far as this consumer's queue goes.
+    /// Whether the message leaves this consumer's queue with it.
     pub(super) fn is_final(self) -> bool {
         matches!(self, Self::Accept | Self::Reject | Self::Hold)
     }
 }
 
-/// How a consumer consumes.
+/// The behaviour of a consumer.
 #[derive(Clone)]
 pub(super) struct Manner {
     pub(super) credit: u32,
-    /// Takes deliveries settled.
+    /// Whether deliveries are sent settled.
     pub(super) settled: bool,
     /// Outcomes of consecutive deliveries, over and over; not empty.
     pub(super) outcomes: Vec<SettleWith>,
-    /// Whether a final outcome here is the end the run is about.
+    /// Whether a final outcome here is what the run counts.
     pub(super) counts: bool,
-    /// How long messages live that are counted once they are dead.
+    /// The time to live of messages that are counted once they are dead.
     pub(super) life: Option<Life>,
-    /// Confirmed messages that must have come after one that is asked for.
+    /// Number of confirmed messages that the consumer stays behind.
     pub(super) behind: u64,
 }
 
@@ -59,13 +59,13 @@ struct ConsumerLink {
     next_transfer: u32,
     delivery_count: u32,
     credit_left: u32,
-    /// Deliveries that came.
+    /// Number of deliveries received.
     delivered: u64,
-    /// Which of the outcomes is next.
+    /// Index of the next outcome.
     turn: usize,
     /// The delivery that is arriving in several transfers.
     partial: Option<u32>,
-    /// Deliveries of one outcome, not yet settled.
+    /// Deliveries of one outcome that are not settled yet.
     range: Option<(u32, u32, SettleWith)>,
 }
 
@@ -99,7 +99,7 @@ impl Consumer {
         Ok(Self { connection, link })
     }
 
-    /// Gives the credit that new confirmations, or the end of the publishing, allow.
+    /// Grants the credit that new confirmations, or the end of publishing, allow.
     pub(super) fn follow(&mut self, tally: &Tally, published: bool) {
         let Self { connection, link } = self;
         if link.manner.behind == 0 {
@@ -111,7 +111,7 @@ impl Consumer {
         link.top_up(tally.confirmed, connection.output());
     }
 
-    /// Reads once, takes what came, settles it, and tops the credit up.
+    /// Reads once, takes and settles deliveries, and tops the credit up.
     pub(super) fn read(&mut self, tally: &mut Tally) -> Result<(), BenchError> {
         let Self { connection, link } = self;
         let came = connection.read_frames(|frame, output| match frame.code {
@@ -121,7 +121,7 @@ impl Consumer {
         })?;
         if came {
             link.settle_range(connection.output());
-            // Who holds what it got takes no more than its first credit.
+            // A consumer that holds its deliveries gets no more than its first credit.
             if link.manner.outcomes != [SettleWith::Hold] {
                 link.top_up(tally.confirmed, connection.output());
             }
@@ -211,7 +211,7 @@ impl ConsumerLink {
         write_performative(output, 0, code::DISPOSITION, fields);
     }
 
-    /// `confirmed`: messages so far.
+    /// Grants more credit; `confirmed`: messages so far.
     fn top_up(&mut self, confirmed: u64, output: &mut Vec<u8>) {
         if self.credit_left > self.manner.credit / 2 {
             return;
@@ -232,14 +232,14 @@ impl ConsumerLink {
         ];
         write_performative(output, 0, code::FLOW, flow);
     }
-    /// Credit that keeps it as far behind as it was asked to stay.
+    /// The credit that keeps it as far behind as it should stay.
     fn allowed(&self, confirmed: u64) -> u32 {
         let Manner { credit, behind, .. } = self.manner;
         if behind == 0 {
             return credit;
         }
         let beyond = confirmed.saturating_sub(behind + self.delivered);
-        // Half of it at least, so that flows stay few.
+        // At least half of it, so that flows stay few.
         if beyond < u64::from(credit / 2) {
             return 0;
         }

@@ -1,4 +1,4 @@
-//! The loop: one thread, every socket non-blocking, one wait for all of them.
+//! The load loop: one thread, every socket non-blocking, one poll for all of them.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use super::consumer::Consumer;
 use super::producer::Producer;
 use super::tally::Tally;
 
-/// Longest wait for a socket, so that deadlines are looked at.
+/// Longest wait for a socket, so that deadlines are checked.
 const TURN_WAIT: Duration = Duration::from_millis(100);
-/// A run in which nothing happened for so long is over: messages were lost.
+/// Time without progress after which a run ends: messages were lost.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// When the run is over.
+/// The condition that ends a run.
 pub(super) enum End {
     /// Producers stop after this long; then what they sent must arrive.
     After(Duration),
-    /// What the producers were given to send must arrive.
+    /// All messages that the producers have to send must arrive.
     WhenAllArrived,
-    /// So many messages, which were there before, must arrive.
+    /// This number of messages, which were in the queues before, must arrive.
     WhenArrived(u64),
 }
 
@@ -34,12 +34,12 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Runs to the end. False when messages were missing and nothing happened any more.
+    /// Runs to the end. False when messages were missing and no progress was made any more.
     pub(super) fn run(&mut self, tally: &mut Tally) -> Result<bool, BenchError> {
         for connection in self.connections() {
             connection.start()?;
         }
-        // What came along with the last answers of the handshake, the first credit above all.
+        // Input that arrived with the last answers of the handshake, the first credit above all.
         let all = vec![true; self.producers.len() + self.consumers.len()];
         self.read(&all, tally)?;
         let heartbeat_every = self
@@ -111,7 +111,7 @@ impl Load {
         self.producers.iter().all(Producer::is_done) && confirmed && arrived
     }
 
-    /// How long nothing will happen if no socket becomes ready.
+    /// The time until something is due if no socket becomes ready.
     fn wait(&self, tally: &Tally) -> Duration {
         let ready =
             |producer: &Producer| producer.is_ready() && producer.connection.pending_bytes() == 0;
@@ -140,7 +140,7 @@ impl Load {
         Ok(())
     }
 
-    /// Waits for any socket. Says which connections have something to read, producers first.
+    /// Polls all sockets. Returns which connections have something to read, producers first.
     fn poll(&self, wait: Duration) -> Result<Vec<bool>, BenchError> {
         let producers = self.producers.iter().map(|producer| &producer.connection);
         let consumers = self.consumers.iter().map(|consumer| &consumer.connection);
@@ -172,7 +172,7 @@ impl Load {
     }
 }
 
-/// Sends an empty frame where nothing else is about to go out. [AMQP 2.4.5]
+/// Sends an empty frame if no other output is pending. [AMQP 2.4.5]
 fn beat(connection: &mut Connection) {
     if connection.pending_bytes() == 0 {
         write_frame(connection.output(), 0, |_| ());

@@ -1,4 +1,4 @@
-//! Declares and deletes the load's queues through `/management`, as any client would.
+//! Declaring and deleting the queues of a run through `/management`, as any client would.
 
 use super::BenchError;
 use super::codec::{
@@ -15,12 +15,12 @@ const ANSWERS: u32 = 1;
 /// A queue to declare.
 pub(super) struct QueueSpec<'a> {
     pub(super) name: String,
-    /// `x-queue-type`.
+    /// The argument `x-queue-type`.
     pub(super) queue_type: &'a str,
     pub(super) durable: bool,
-    /// Queue that its dead letters go to, through the default exchange.
+    /// The queue that dead letters go to, through the default exchange.
     pub(super) dead_letter_queue: Option<String>,
-    /// They are safe on their way there.
+    /// Whether dead letters are moved at least once.
     pub(super) at_least_once: bool,
 }
 
@@ -53,7 +53,7 @@ impl Management {
         })
     }
 
-    /// Declares a queue anew: what an earlier run left in it is deleted first.
+    /// Declares a new queue: an existing one is deleted first with its messages.
     pub(super) fn declare(&mut self, queue: &QueueSpec<'_>) -> Result<(), BenchError> {
         self.delete(&queue.name)?;
         let mut arguments = vec![(Item::Text("x-queue-type"), Item::Text(queue.queue_type))];
@@ -63,7 +63,7 @@ impl Management {
             if queue.at_least_once {
                 let strategy = Item::Text("at-least-once");
                 arguments.push((Item::Text("x-dead-letter-strategy"), strategy));
-                // RabbitMQ insists on it.
+                // RabbitMQ requires it.
                 arguments.push((Item::Text("x-overflow"), Item::Text("reject-publish")));
             }
         }
@@ -74,12 +74,12 @@ impl Management {
         self.request("PUT", &format!("/queues/{}", queue.name), body)
     }
 
-    /// Deletes a queue, if it is there.
+    /// Deletes a queue, if it exists.
     pub(super) fn delete(&mut self, name: &str) -> Result<(), BenchError> {
         self.request("DELETE", &format!("/queues/{name}"), Item::Null)
     }
 
-    /// One credit for the answer to request `number`: each answer before it was one transfer.
+    /// One credit for the answer to request `number`: each earlier answer was one transfer.
     fn credit(&self, number: u32) -> Vec<Item<'static>> {
         vec![
             Item::Uint(self.connection.first_transfer_id.wrapping_add(number)),

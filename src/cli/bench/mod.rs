@@ -38,41 +38,41 @@ use report::Report;
 use tally::Tally;
 use template::{Life, MessageShape};
 
-/// Why a run could not be made.
+/// Why a run failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 enum BenchError {
-    /// The options do not make a run.
+    /// The options are invalid.
     #[error("{0}")]
     BenchOptions(&'static str),
     /// A socket failed.
     #[error("{doing}: {kind}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// How it failed.
+        /// The kind of failure.
         kind: io::ErrorKind,
     },
     /// The broker ended a link, a session or the connection.
     #[error("the broker ended it: {why}")]
     Ended {
-        /// Its error.
+        /// The broker's error.
         why: String,
     },
-    /// The broker said no.
+    /// The broker refused a request.
     #[error("the broker refused {what}: {why}")]
     Refused {
-        /// What it was asked for.
+        /// The request that was refused.
         what: &'static str,
-        /// Its reason.
+        /// The broker's reason.
         why: String,
     },
-    /// The broker sent a performative nobody waited for.
+    /// The broker sent an unexpected performative.
     #[error("the broker sent performative {code:#04x} out of turn")]
     Unexpected {
-        /// Its descriptor.
+        /// The performative's descriptor.
         code: u8,
     },
-    /// The broker sent bytes that are no AMQP.
+    /// The broker sent bytes that are not AMQP.
     #[error("the broker sent {0} that cannot be read")]
     Malformed(&'static str),
     /// Messages were missing at the end.
@@ -158,7 +158,8 @@ fn measure(options: &BenchOptions) -> Result<(), BenchError> {
     }
 }
 
-/// As many open files as the system allows: each connection is one. Fewer will fail in time.
+/// Raises the limit of open files to the most that the system allows: each connection is one. If
+/// that is too low the run fails soon.
 fn allow_open_files() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let current = maximum;
@@ -203,7 +204,8 @@ impl BenchOptions {
         Ok(())
     }
 
-    /// Connections that do nothing; the run should be over before the broker misses a sign of life.
+    /// Opens connections that do nothing; the run should end before the broker misses their
+    /// heartbeats.
     fn open_idle_connections(&self) -> Result<Vec<TcpStream>, BenchError> {
         let open = |_| {
             let connection = Connection::open(&self.peer(), "coroner-bench-idle")?;

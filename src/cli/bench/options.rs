@@ -1,4 +1,4 @@
-//! What `coroner bench` can be asked for.
+//! The options of `coroner bench`.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::consumer::SettleWith;
 use super::load::End;
 use super::template::STAMP_BYTES;
 
-/// Length of a run that names neither messages nor a duration.
+/// Length of a run without a number of messages and a duration.
 const DURATION_DEFAULT: Duration = Duration::from_secs(10);
-/// What stands for the name in the template of a queue's address.
+/// The placeholder for the name in the template of a queue's address.
 const NAME: &str = "{name}";
 
 /// What to send where.
@@ -129,7 +129,7 @@ pub(super) enum Presettled {
 }
 
 impl BenchOptions {
-    /// Refuses options that would never end or mean nothing.
+    /// Refuses options that would never end or have no effect.
     pub(super) fn check(&self) -> Result<(), BenchError> {
         let refusals = [
             (self.size < STAMP_BYTES, "--size must be at least 16"),

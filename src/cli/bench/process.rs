@@ -1,4 +1,4 @@
-//! CPU and memory of a process, from /proc.
+//! CPU time and memory of a process, from /proc.
 
 /// Clock ticks of /proc a second: fixed for user space on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -10,12 +10,12 @@ pub(super) struct Process {
     pub(super) cpu_seconds: f64,
     /// Resident memory, in KiB.
     pub(super) rss_kib: u64,
-    /// Most resident memory it ever had, in KiB.
+    /// Highest resident memory so far, in KiB.
     pub(super) rss_peak_kib: u64,
 }
 
 impl Process {
-    /// Of the process `pid`, or of this one. `None` where /proc does not know it.
+    /// Reads process `pid`, or this one; none where /proc does not have it.
     pub(super) fn read(pid: Option<u32>) -> Option<Self> {
         let folder = pid.map_or_else(|| "/proc/self".to_owned(), |pid| format!("/proc/{pid}"));
         let stat = read(&format!("{folder}/stat"))?;

@@ -1,4 +1,4 @@
-//! A publishing connection: keeps to the broker's credit and window, and to the pace asked for.
+//! A publishing connection: obeys the broker's credit and window, and the configured rate.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::connection::{ConnectTarget, Connection, Link, unexpected};
 use super::tally::Tally;
 use super::template::{MessageShape, Template};
 
-/// Encoded bytes gathered before a write.
+/// Encoded bytes that are collected before a write.
 const WRITE_BYTES: usize = 64 * 1024;
 
 /// One connection with one sending link.
@@ -21,12 +21,12 @@ pub(super) struct Producer {
     delivery_limit: u32,
     next_transfer: u32,
     transfer_limit: u32,
-    /// Frames of the next delivery that are already out.
+    /// Frames of the next delivery that are already sent.
     frames_out: usize,
-    /// Messages left to send.
+    /// Number of messages left to send.
     quota: u64,
     send_rate: Option<SendRate>,
-    /// Of a paced producer: when the messages without an outcome were due.
+    /// With a rate: when the messages without an outcome were due.
     unsettled: Unsettled,
 }
 
@@ -65,12 +65,12 @@ impl Producer {
         })
     }
 
-    /// Whether all it had to send is out.
+    /// Whether all its messages are sent.
     pub(super) fn is_done(&self) -> bool {
         self.quota == 0 && self.frames_out == 0
     }
 
-    /// Sends nothing more than the message it is in.
+    /// Sends nothing more except the rest of the current message.
     pub(super) fn stop(&mut self) {
         self.quota = u64::from(self.frames_out > 0);
     }
@@ -128,7 +128,7 @@ impl Producer {
         }
     }
 
-    /// Reads what came: credit, windows, outcomes.
+    /// Reads input: credit, windows, outcomes.
     pub(super) fn read(&mut self, tally: &mut Tally) -> Result<(), BenchError> {
         let Self {
             connection,
@@ -183,20 +183,20 @@ fn remaining(limit: u32, next: u32) -> u32 {
     if distance > u32::MAX / 2 { 0 } else { distance }
 }
 
-/// Messages of a paced producer that have no outcome yet, in the order of their delivery-ids.
+/// Messages of a producer with a rate that have no outcome yet, in the order of their delivery-ids.
 #[derive(Default)]
 struct Unsettled {
     /// The delivery-id of the oldest.
     first: u32,
-    /// When each was due; what was settled out of turn is marked so until it is the oldest.
+    /// When each was due; [`SETTLED`] for one that was settled out of order.
     due_nanos: VecDeque<u64>,
 }
 
-/// In place of the time of a message that was settled.
+/// Replaces the time of a message that was settled.
 const SETTLED: u64 = u64::MAX;
 
 impl Unsettled {
-    /// Takes out `count` messages from the delivery-id `first`: when they were due.
+    /// Removes `count` messages from the delivery-id `first` on; returns when they were due.
     fn settle(&mut self, first: u32, count: u64) -> impl Iterator<Item = u64> {
         let from = first.wrapping_sub(self.first) as usize;
         let count = usize::try_from(count).unwrap_or(usize::MAX);
@@ -217,7 +217,7 @@ impl Unsettled {
 pub(super) struct SendRate {
     every_nanos: f64,
     next_nanos: f64,
-    /// Stamps of due messages. A message that had to wait for credit keeps the time it was due at.
+    /// Due times of messages to send. A message that had to wait for credit keeps its time.
     waiting: VecDeque<u64>,
 }
 
@@ -241,8 +241,8 @@ impl SendRate {
         self.next_nanos as u64
     }
 
-    /// The stamp is the time a message was noticed to be due, so that a generator that was not
-    /// scheduled in time does not count as the broker's latency.
+    /// Adds due messages. The time is when a message was noticed to be due, so that a delay of the
+    /// generator itself does not count as the broker's latency.
     fn tick(&mut self, now_nanos: u64) {
         while self.due_nanos() <= now_nanos {
             self.waiting.push_back(now_nanos);

@@ -1,4 +1,4 @@
-//! What a run measured, for people and for scripts.
+//! The report of a run, for people and for scripts.
 
 use std::io::Write;
 
@@ -8,31 +8,31 @@ use serde::Serialize;
 use super::process::Process;
 use super::tally::Tally;
 
-/// The figures of one run.
+/// The results of one run.
 #[derive(Serialize)]
 pub(super) struct Report {
     sent: u64,
     confirmed: u64,
-    /// Publishes with another outcome than accepted.
+    /// Number of publishes with another outcome than accepted.
     refused: u64,
-    /// Deliveries, redeliveries and those to rejecting consumers included.
+    /// Number of deliveries, redeliveries and those to rejecting consumers included.
     delivered: u64,
-    /// Messages that arrived for good; in a dead-letter run, dead-lettered.
+    /// Number of messages that arrived; in a dead-letter run, that were dead-lettered.
     finished: u64,
-    /// Every message confirmed and arrived.
+    /// Whether every message was confirmed and arrived.
     complete: bool,
-    /// From the start to the last arrival or confirmation.
+    /// Time from the start to the last arrival or confirmation, in seconds.
     seconds: f64,
     messages_per_second: f64,
     latency_us: Option<LatencyMicros>,
-    /// Of a run with a rate: from publish to acceptance.
+    /// With a rate: latency from publish to acceptance.
     accepted_us: Option<LatencyMicros>,
     generator_cpu_us_per_message: f64,
-    /// Of the process given.
+    /// Resources of the broker's process, if it was named.
     broker: Option<Broker>,
 }
 
-/// How long something took, in microseconds; from publish to arrival if nothing else is said.
+/// Latency percentiles, in microseconds; from publish to arrival unless said otherwise.
 #[derive(Serialize)]
 struct LatencyMicros {
     p50: f64,
@@ -43,7 +43,7 @@ struct LatencyMicros {
 }
 
 impl LatencyMicros {
-    /// `None` if nothing was recorded.
+    /// The percentiles; none if nothing was recorded.
     #[allow(
         clippy::cast_precision_loss,
         reason = "figures for people; 2^52 is enough"
@@ -63,7 +63,7 @@ impl LatencyMicros {
 #[derive(Serialize)]
 struct Broker {
     cpu_us_per_message: f64,
-    /// 100 is one core.
+    /// CPU use in percent of one core.
     cpu_percent: f64,
     rss_kib: u64,
     rss_peak_kib: u64,
@@ -103,17 +103,17 @@ impl Report {
         }
     }
 
-    /// Whether everything that was sent arrived.
+    /// Whether all messages arrived.
     pub(super) fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// One JSON object in one line.
+    /// Writes one JSON object in one line.
     pub(super) fn write_json(&self, out: &mut impl Write) -> std::io::Result<()> {
         writeln!(out, "{}", serde_json::to_string(self)?)
     }
 
-    /// A table.
+    /// Writes a table for people.
     pub(super) fn write_table(&self, out: &mut impl Write) -> std::io::Result<()> {
         let mut row = |name: &str, value: String| writeln!(out, "{name:<32}{value:>16}");
         row("sent", self.sent.to_string())?;

@@ -1,10 +1,10 @@
-//! What the run has counted so far.
+//! Counters of a run.
 
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-/// Longest latency told apart, in nanoseconds: ten minutes.
+/// Longest latency that is distinguished, in nanoseconds: ten minutes.
 const LATENCY_NANOS_MAX: u64 = 600_000_000_000;
 
 /// Counts of one run. Times are nanoseconds since its start.
@@ -12,21 +12,21 @@ pub(super) struct Tally {
     start: Instant,
     /// The time of this turn of the loop.
     pub(super) now_nanos: u64,
-    /// When anything last happened.
+    /// The time of the last progress.
     pub(super) progress_nanos: u64,
-    /// Tells this run's messages from others'.
+    /// The number of this run, which tells its messages from others'.
     pub(super) run: u64,
     pub(super) sent: u64,
-    /// Publishes the broker accepted.
+    /// Number of publishes that the broker accepted.
     pub(super) confirmed: u64,
-    /// Publishes with any other outcome.
+    /// Number of publishes with any other outcome.
     pub(super) refused: u64,
-    /// Deliveries of every kind, redeliveries included.
+    /// Number of deliveries, redeliveries included.
     pub(super) delivered: u64,
-    /// Messages that reached the end the run is about.
+    /// Number of messages that reached the end that the run counts.
     pub(super) finished: u64,
     pub(super) latency: Histogram<u64>,
-    /// Of a paced run: from the moment a message was due to its acceptance.
+    /// With a rate: latency from the time a message was due to its acceptance.
     pub(super) accepted: Histogram<u64>,
 }
 
@@ -50,18 +50,18 @@ impl Tally {
         }
     }
 
-    /// Reads the clock, once a turn and once before a batch of deliveries is looked at.
+    /// Reads the clock, once a turn and once before a batch of deliveries.
     pub(super) fn read_clock(&mut self) {
         self.now_nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     }
 
-    /// The broker accepted a message that was due at this time.
+    /// Counts an accepted message that was due at this time.
     pub(super) fn accept(&mut self, due_nanos: u64) {
         self.accepted
             .saturating_record(self.now_nanos.saturating_sub(due_nanos));
     }
 
-    /// One message reached its end; `sent_nanos` is known if this run sent it.
+    /// Counts a message that reached its end; `sent_nanos` is known if this run sent it.
     pub(super) fn finish(&mut self, sent_nanos: Option<u64>) {
         self.finished += 1;
         self.progress_nanos = self.now_nanos;

@@ -1,31 +1,31 @@
-//! A message encoded once, and stamped anew each time it is sent.
+//! A message that is encoded once, and stamped for each time it is sent.
 
 use super::codec::{Item, code, patch, write_frame};
 
-/// Bytes at the end of each body: which run sent it, and when.
+/// Bytes of the stamp at the end of each body: number of the run, and time of sending.
 pub(super) const STAMP_BYTES: usize = 16;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// What the messages of a run look like.
+/// The properties of a run's messages.
 #[derive(Clone, Copy)]
 pub(super) struct MessageShape {
-    /// Bytes in the data section.
+    /// Size of the data section, in bytes.
     pub(super) size_bytes: usize,
     pub(super) durable: bool,
-    /// Sent settled.
+    /// Whether messages are sent settled.
     pub(super) settled: bool,
-    /// Tells this run's messages from others'.
+    /// The number of this run, which tells its messages from others'.
     pub(super) run: u64,
     pub(super) life: Option<Life>,
 }
 
-/// How long the messages of a run live.
+/// The time to live of a run's messages.
 #[derive(Clone, Copy)]
 pub(super) enum Life {
-    /// So many milliseconds each.
+    /// This many milliseconds each.
     Each(u32),
-    /// All of them to the same moment, so many milliseconds after the run began.
+    /// All to the same moment, this many milliseconds after the run began.
     Until(u32),
 }
 
@@ -41,7 +41,7 @@ impl Life {
         }
     }
 
-    /// When such a message is due, in nanoseconds after the run began.
+    /// When such a message expires, in nanoseconds after the run began.
     pub(super) fn due_nanos(self, sent_nanos: u64) -> u64 {
         match self {
             Self::Each(millis) => sent_nanos + u64::from(millis) * NANOS_PER_MILLI,
@@ -50,7 +50,7 @@ impl Life {
     }
 }
 
-/// All frames of one message, with the places that differ from message to message.
+/// All frames of one message, with the offsets of the parts that differ between messages.
 ///
 /// ```text
 /// frame header | transfer: handle, delivery-id, delivery-tag, ... | sections ... run | nanos
@@ -61,7 +61,7 @@ pub(super) struct Template {
     /// Where each frame ends.
     ends: Vec<usize>,
     life: Option<Life>,
-    /// Where the time to live stands, if there is one.
+    /// Offset of the time to live, if there is one.
     ttl_at: usize,
 }
 
@@ -72,7 +72,7 @@ const TAG_AT: usize = ID_AT + 4 + 2;
 /// Offset of the time to live within a message: the header's descriptor, list and its code come
 /// before it, and the fields durable and priority.
 const TTL_AT: usize = 3 + 3 + 1 + 1 + 1;
-/// Room kept for the frame header and the performative in each frame.
+/// Capacity for the frame header and the performative of each frame, in bytes.
 const TRANSFER_BYTES: usize = 64;
 
 impl Template {
@@ -100,7 +100,7 @@ impl Template {
         template
     }
 
-    /// Frames of the message, each one transfer of the session's window.
+    /// Number of frames of the message, each one transfer of the session's window.
     pub(super) fn frames(&self) -> usize {
         self.ends.len()
     }
@@ -137,7 +137,7 @@ pub(super) fn stamp(payload: &[u8], run: u64) -> Option<u64> {
 fn transfer(shape: &MessageShape, first: bool, more: bool) -> Vec<Item<'static>> {
     let mut fields = vec![Item::Uint(0)];
     if first {
-        // The largest id keeps the place of all four bytes.
+        // The largest id reserves all four bytes.
         fields.extend([Item::Uint(u32::MAX), Item::Binary(&[0; 4]), Item::Uint(0)]);
     } else {
         fields.extend([Item::Null, Item::Null, Item::Null]);
@@ -154,7 +154,7 @@ fn message(shape: &MessageShape) -> Vec<u8> {
     let mut out = Vec::with_capacity(shape.size_bytes + TRANSFER_BYTES);
     let mut header = vec![Item::Bool(shape.durable)];
     if shape.life.is_some() {
-        // The largest keeps the place of all four bytes.
+        // The largest number reserves all four bytes.
         header.extend([Item::Null, Item::Uint(u32::MAX)]);
     }
     Item::Described(code::HEADER, header).write(&mut out);

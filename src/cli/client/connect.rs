@@ -1,4 +1,4 @@
-//! From an address to an open connection: TCP, TLS, SASL, open.
+//! Opening a connection: TCP, TLS, SASL, open.
 
 use std::fmt::Debug;
 use std::io;
@@ -49,7 +49,7 @@ impl Login {
     }
 }
 
-/// Connects, logs in and opens.
+/// Connects, logs in and opens the connection.
 pub(super) async fn connect(
     settings: &Settings,
     login: Login,
@@ -79,7 +79,7 @@ pub(super) async fn connect(
     Box::pin(open(settings, login, secured)).await
 }
 
-/// Logs in over a stream and opens.
+/// Logs in over a stream and opens the connection.
 async fn open<S>(
     settings: &Settings,
     login: Login,
@@ -114,7 +114,7 @@ where
     opened.map_err(|error| not_opened(settings, &error))
 }
 
-/// How logging in by certificate ended.
+/// The result of a login by certificate.
 fn by_certificate(settings: &Settings, ended: io::Result<Ended>) -> Result<(), Failure> {
     let endpoint = &settings.endpoint;
     match ended {
@@ -135,7 +135,7 @@ fn by_certificate(settings: &Settings, ended: io::Result<Ended>) -> Result<(), F
     }
 }
 
-/// The stream failed.
+/// The failure for an error of the stream.
 fn unreachable(settings: &Settings, error: &io::Error) -> Failure {
     let endpoint = &settings.endpoint;
     tls::failure(endpoint, error).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! `consume`: messages from any AMQP 1.0 broker, shown and settled.
+//! The command `consume`: shows and settles messages of any AMQP 1.0 broker.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::cli::deaths::{Death, Folded, journey};
 use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{Output, print, printable};
 
-/// Command lines that show it.
+/// Examples for the help.
 pub(super) const EXAMPLES: &[&str] = &[
     "consume orders --count 1",
     "consume orders --outcome reject --condition app:schema --description 'no price'",
@@ -30,10 +30,10 @@ pub(super) const EXAMPLES: &[&str] = &[
     "consume --url amqp://broker.example --address q1 --quiet > bodies",
 ];
 
-/// Messages that are asked for at once.
+/// Credit at a time, in messages.
 const CREDIT_MAX: u32 = 100;
 
-/// Messages that are held until the end, when they go back, unless told otherwise.
+/// Messages that are held until the end, when they are requeued, by default.
 const HELD_MAX: u64 = 1000;
 
 /// Consumes messages, shows them and settles them
@@ -84,7 +84,7 @@ enum Outcome {
 }
 
 impl Consume {
-    /// Whether messages go back to where they came from.
+    /// Whether messages are requeued at the end.
     fn gives_back(&self) -> bool {
         match self.outcome {
             Outcome::Accept | Outcome::Reject => false,
@@ -94,17 +94,17 @@ impl Consume {
     }
 }
 
-/// What came.
+/// A received message.
 #[derive(Default)]
 struct ReceivedMessage {
     count: u64,
-    /// Deliveries that go back at the end.
+    /// Deliveries that are requeued at the end.
     held: Vec<DeliveryInfo>,
-    /// One that the client cannot read.
+    /// A delivery that the client cannot decode.
     unreadable: Option<DeliveryInfo>,
 }
 
-/// Runs it.
+/// Runs the command `consume`.
 pub(super) async fn run(task: Consume, settings: Settings, out: Output) -> Result<(), Failure> {
     let address = task.from.address()?;
     if task.condition.is_some() && !matches!(task.outcome, Outcome::Reject) {
@@ -141,8 +141,8 @@ pub(super) async fn run(task: Consume, settings: Settings, out: Output) -> Resul
     }
 }
 
-/// Takes messages until there are enough or none comes, shows each, and settles those that do not
-/// go back.
+/// Receives messages until there are enough or none comes, shows each, and settles those that are
+/// not requeued.
 async fn take(
     task: &Consume,
     receiver: &mut Receiver,
@@ -191,7 +191,7 @@ async fn take(
     Ok(taken)
 }
 
-/// A receiver that asks for histories in a form that the client can read.
+/// A receiver that asks for death histories in a form that the client can decode.
 async fn attach(peer: &mut ClientConnection, address: &str) -> Result<Receiver, Failure> {
     let mut properties = Fields::new();
     let encoding = Value::Symbol(Symbol::from("list"));
@@ -208,7 +208,7 @@ async fn attach(peer: &mut ClientConnection, address: &str) -> Result<Receiver, 
 }
 
 impl Consume {
-    /// What is said of a message that is rejected.
+    /// The error for rejected messages.
     fn error(&self) -> Option<definitions::Error> {
         let condition = self.condition.as_deref()?;
         let condition = ErrorCondition::Custom(Symbol::from(condition));
@@ -289,7 +289,7 @@ fn show(
     print(&text)
 }
 
-/// The sections of a message; those that are absent are left out.
+/// The sections of a message; absent ones are left out.
 fn as_json(message: &Message<Body<Value>>) -> Json {
     let mut sections = Map::new();
     if let Some(header) = &message.header {
@@ -351,7 +351,7 @@ fn id(id: &MessageId) -> Json {
     })
 }
 
-/// Data as text where it is text, else as Base64; a value as JSON; sequences as a list.
+/// Data as text if it is text, otherwise as Base64; a value as JSON; sequences as a list.
 fn body(body: &Body<Value>) -> Json {
     match body {
         Body::Data(sections) => {

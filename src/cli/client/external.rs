@@ -1,5 +1,5 @@
-//! SASL EXTERNAL, for streams whose TLS has shown who we are: the fe2o3-amqp client offers it only
-//! over streams that it made itself. [AMQP 5.3.2]
+//! SASL EXTERNAL, for streams whose TLS has authenticated the client: the fe2o3-amqp client offers
+//! it only over streams that it made itself. [AMQP 5.3.2]
 
 use std::error::Error;
 use std::io;
@@ -18,20 +18,20 @@ const FRAME_HEADER: usize = 8;
 /// Largest frame before anything was negotiated. [AMQP 5.3.1]
 const FRAME_MAX: usize = 512;
 
-/// The mechanism.
+/// The mechanism's name.
 const EXTERNAL: &str = "EXTERNAL";
 
-/// How it ended.
+/// The result of the login.
 pub(super) enum Ended {
-    /// The AMQP header is next.
+    /// The login succeeded; the AMQP header is next.
     LoggedIn,
-    /// The broker has another idea of who may come in.
+    /// The broker refused the user of the certificate.
     Refused(SaslCode),
-    /// The broker does not take certificates; what it offers.
+    /// The broker does not offer EXTERNAL; the mechanisms that it offers.
     NotOffered(Vec<String>),
 }
 
-/// Logs in as whom the certificate names.
+/// Logs in as the user that the certificate names.
 pub(super) async fn log_in<S>(stream: &mut S, hostname: &str) -> io::Result<Ended>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -52,7 +52,7 @@ where
     }
     let init = SaslInit {
         mechanism: Symbol::from(EXTERNAL),
-        // Empty: as whom the certificate names, nobody else. (RFC 4422)
+        // Empty: as the user that the certificate names. (RFC 4422)
         initial_response: Some(Binary::from(Vec::new())),
         hostname: Some(hostname.to_owned()),
     };

@@ -1,6 +1,7 @@
-//! `publish`, `consume` and `ping`: any AMQP 1.0 broker, through the fe2o3-amqp client.
+//! The commands `publish`, `consume` and `ping`, for any AMQP 1.0 broker, through the fe2o3-amqp
+//! client.
 //!
-//! Promises: the client shares no code with our broker, so what works here works for others; a
+//! Promises: the client shares no code with the broker, so what works here works for others; a
 //! message is settled only once it was printed; nothing is left open at the end.
 //!
 //! Read [`options`] first, then `publish` and `consume`.
@@ -50,7 +51,7 @@ pub(super) fn commands() -> Vec<Command> {
     all.map(Flags::of).to_vec()
 }
 
-/// Runs a command of this module; nothing if it is none.
+/// Runs a command of this module; none if it is of another one.
 pub(super) fn run(
     name: &str,
     before: &ArgMatches,
@@ -109,7 +110,7 @@ impl ClientConnection {
         })
     }
 
-    /// Begins a session beside the one there is, and ends it: each is answered.
+    /// Begins another session and ends it: both are answered.
     async fn there_and_back(&mut self) -> Result<(), Failure> {
         let begun = within(
             self.timeout,
@@ -131,7 +132,7 @@ impl ClientConnection {
     }
 }
 
-/// Waits for something, not for ever.
+/// Waits for something, with a timeout.
 async fn within<T>(
     timeout: Duration,
     what: &str,
@@ -141,7 +142,7 @@ async fn within<T>(
     waited.map_err(|_| late(timeout, what))
 }
 
-/// No answer in time.
+/// The failure when there was no answer in time.
 fn late(timeout: Duration, what: &str) -> Failure {
     let seconds = timeout.as_secs();
     Failure::new(
@@ -151,7 +152,7 @@ fn late(timeout: Duration, what: &str) -> Failure {
     .advise("--timeout SECONDS waits longer")
 }
 
-/// `amqp:not-found: no queue 'q'`.
+/// An error as text: `amqp:not-found: no queue 'q'`.
 fn condition(error: &definitions::Error) -> String {
     // The client has no other way from a condition to its symbol.
     let condition = serde_json::to_value(&error.condition).ok();
@@ -163,8 +164,8 @@ fn condition(error: &definitions::Error) -> String {
     }
 }
 
-/// The broker's words in the client's errors, where they hold some: it may refuse a link, or end
-/// the whole session, as RabbitMQ does.
+/// The broker's text in the client's errors, if there is one: it may refuse a link, or end the
+/// whole session, as RabbitMQ does.
 fn sender_attach(error: &SenderAttachError) -> String {
     match error {
         SenderAttachError::RemoteClosedWithError(error)
@@ -204,7 +205,7 @@ fn link_state(error: &LinkStateError) -> String {
     }
 }
 
-/// The broker said no, in words: the condition decides the exit code.
+/// The failure for a refusal: the condition decides the exit code.
 fn refused(what: &str, error: &dyn Display) -> Failure {
     let text = super::output::printable(&error.to_string());
     let kind = if text.contains("amqp:not-found") {

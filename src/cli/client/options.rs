@@ -1,4 +1,4 @@
-//! Which node of a broker: by its whole address, or in RabbitMQ's and our words.
+//! Options for the node of a broker: by its whole address, or by names of queues and exchanges.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `ping`: does a broker answer, and how fast.
+//! The command `ping`: whether a broker answers, and how fast.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ pub(super) struct Ping {
     login: Login,
 }
 
-/// Runs it. A session that begins and ends is the way there and back: both are answered.
+/// Runs the command `ping`. Beginning and ending a session is the round trip: both are answered.
 pub(super) async fn run(task: Ping, settings: Settings, out: Output) -> Result<(), Failure> {
     let begun = now();
     let mut peer = ClientConnection::connect(&settings, task.login).await?;

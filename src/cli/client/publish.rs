@@ -1,4 +1,4 @@
-//! `publish`: messages to any AMQP 1.0 broker.
+//! The command `publish`: sends messages to any AMQP 1.0 broker.
 
 use std::future::Future;
 use std::io::{BufRead, Read, stdin};
@@ -24,7 +24,7 @@ use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{Output, print_json};
 use crate::cli::warn;
 
-/// Command lines that show it.
+/// Examples for the help.
 pub(super) const EXAMPLES: &[&str] = &[
     "publish --queue orders 'hello' --durable --message-id 1",
     "publish --exchange shop --key orders.new --property 'tries:=3' < order.json",
@@ -97,7 +97,7 @@ pub(super) struct Publish {
     login: Login,
 }
 
-/// What became of the messages.
+/// The outcomes of the messages.
 #[derive(Default)]
 struct Outcomes {
     accepted: u64,
@@ -169,7 +169,7 @@ impl Outcomes {
     }
 }
 
-/// Runs it.
+/// Runs the command `publish`.
 pub(super) async fn run(task: Publish, settings: Settings, out: Output) -> Result<(), Failure> {
     let address = task.to.address()?;
     let interval = interval(task.rate)?;
@@ -208,7 +208,7 @@ pub(super) async fn run(task: Publish, settings: Settings, out: Output) -> Resul
     outcomes.report(out)
 }
 
-/// Waits for an outcome; whoever waits for long is told once why that may be.
+/// Waits for an outcome; a long wait is explained once.
 async fn told_to_wait<T>(
     timeout: Duration,
     has_told: &mut bool,
@@ -232,10 +232,10 @@ async fn told_to_wait<T>(
     waited.map_err(|_| late(timeout, "an outcome"))
 }
 
-/// Whoever waits longer for an outcome is told why that may be.
+/// Time after which a wait is explained.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
-/// The time from one message to the next.
+/// The interval between two messages.
 fn interval(rate: Option<f64>) -> Result<Option<Duration>, Failure> {
     let interval = rate.map(|rate| Duration::try_from_secs_f64(1.0 / rate));
     interval
@@ -243,7 +243,7 @@ fn interval(rate: Option<f64>) -> Result<Option<Duration>, Failure> {
         .map_err(|_| Failure::usage("--rate takes a number above 0"))
 }
 
-/// Everything of a message but its body.
+/// All parts of a message except its body.
 struct Draft {
     header: Header,
     properties: Option<Properties>,
@@ -321,7 +321,7 @@ impl Publish {
     }
 }
 
-/// Where bodies come from.
+/// The source of the bodies.
 enum Bodies {
     One(Option<Vec<u8>>),
     Lines,

@@ -1,4 +1,5 @@
-//! Between the client's values and JSON: what was typed becomes a value, what came is shown.
+//! Conversion between the client's values and JSON: input becomes a value, a received value is
+//! shown.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -9,10 +10,10 @@ use serde_json::{Map, Value as Json, json};
 use crate::cli::exit::Failure;
 use crate::management::http::json::value::uuid_text;
 
-/// Depth of nested values that is shown: as deep as our broker takes them.
+/// Depth of nested values that is shown: as deep as the broker accepts them.
 const DEPTH_MAX: usize = 32;
 
-/// Reads `name=text` or `name:=JSON`: text, or a number, a truth value, null.
+/// Parses `name=text` or `name:=JSON`: text, or a number, a boolean, null.
 pub(super) fn pair(text: &str) -> Result<(String, Value), Failure> {
     let wrong = |why: &str| {
         Failure::usage(format!("'{text}' {why}")).advise("write NAME=TEXT or NAME:=NUMBER")

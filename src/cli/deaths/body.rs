@@ -1,4 +1,4 @@
-//! The body of a message as what it is: text, bytes, or values of AMQP with their types.
+//! The body of a message: text, bytes, or values of AMQP with their types.
 
 use serde_json::Value;
 
@@ -9,16 +9,16 @@ use crate::cli::output::{pick, printable};
 pub(in crate::cli) enum Body {
     /// Bytes that are text.
     Text(String),
-    /// Bytes that are none, in Base64.
+    /// Bytes that are not text, in Base64.
     Bytes(String),
-    /// An AMQP value; the name of its type where the broker says it.
+    /// An AMQP value; the name of its type where the broker gives it.
     Value(Option<String>, Value),
     /// AMQP sequences.
     Sequences(Value),
 }
 
 impl Body {
-    /// Reads it from what the API shows of a message.
+    /// Reads it from a message in the API's JSON.
     pub(in crate::cli) fn read(message: &Value) -> Self {
         let text = |path: &str| pick(message, path).and_then(Value::as_str);
         let amqp = |name: &str| pick(message, "amqp.body")?.get(name).cloned();
@@ -35,7 +35,7 @@ impl Body {
         }
     }
 
-    /// It for programs: texts, numbers, lists and maps as JSON has them.
+    /// The body for programs: texts, numbers, lists and maps as JSON.
     pub(in crate::cli) fn value(&self) -> Value {
         match self {
             Self::Text(text) | Self::Bytes(text) => Value::from(text.as_str()),
@@ -43,7 +43,7 @@ impl Body {
         }
     }
 
-    /// How [`Self::value`] is to be read.
+    /// The encoding of [`Self::value`].
     pub(super) const fn encoding(&self) -> &'static str {
         match self {
             Self::Text(_) => "string",
@@ -61,7 +61,7 @@ impl Body {
         }
     }
 
-    /// It in one line, of so many bytes at most; `encoded` is what it takes in the message.
+    /// The body in one line, of at most `max` bytes; `encoded` is its size in the message.
     pub(super) fn in_words(&self, encoded: u64, max: u64) -> String {
         match self {
             Self::Text(text) if !text.is_empty() => {

@@ -1,7 +1,7 @@
-//! `deaths`: the dead letters of a queue, each with its history as a story.
+//! The command `deaths`: the dead letters of a queue, each with its history in words.
 //!
-//! Promises: our broker is asked by a look that changes nothing. A RabbitMQ has none: there,
-//! messages are taken and put back, and that is said.
+//! Promises: Coroner is asked by browsing, which changes nothing. A RabbitMQ has no such request:
+//! there, messages are taken and requeued, and the output says that.
 //!
 //! Read [`story`] first.
 
@@ -19,11 +19,11 @@ pub(super) use body::Body;
 pub(super) use story::{Death, Folded, journey};
 use story::{Letter, Wanted};
 
-/// Bytes of a body that a story shows, unless told otherwise.
+/// Bytes of a body that are shown, by default.
 const BODY_BYTES: u64 = 200;
-/// Messages that are asked for at once where few of them may be wanted.
+/// Messages that are requested at once when few of them may match.
 const SLICE: u64 = 500;
-/// Messages that are taken at once, and put back, where few of them may be wanted.
+/// Messages that are taken and requeued at once when few of them may match.
 const TAKEN_MAX: u64 = 10_000;
 
 /// Shows the messages of a queue with the story of their deaths; changes nothing
@@ -71,7 +71,7 @@ impl Task for Deaths {
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
         let (letters, more) = match self.look(api) {
             Err(failure) if failure.kind == FailureKind::NotFound => {
-                // Either there is no such queue, or the broker cannot be asked like this.
+                // Either there is no such queue, or the broker does not have this request.
                 api.get(&Path::of(&["queues", api.vhost(), &self.queue]))?;
                 if self.selector.is_some() || self.from > 0 {
                     return Err(Failure::usage(
@@ -130,7 +130,7 @@ impl Deaths {
         !self.wanted().is_any() || self.selector.is_some()
     }
 
-    /// Looks at the messages, slice after slice; also gives the position behind the last one looked at.
+    /// Browses the messages, page by page; also returns the position behind the last one.
     fn look(&self, api: &Api) -> Result<(Vec<Letter>, Option<u64>), Failure> {
         let wanted = self.wanted();
         let mut found: Vec<Letter> = Vec::new();
@@ -140,7 +140,7 @@ impl Deaths {
             if missing == 0 {
                 break;
             }
-            // Of those that are looked at few may be wanted.
+            // Few of those that are browsed may match.
             let count = if wanted.is_any() { missing } else { SLICE };
             let mut path = Path::of(&["queues", api.vhost(), &self.queue, "messages"])
                 .query("from", &position.to_string())

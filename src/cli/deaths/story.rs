@@ -1,4 +1,4 @@
-//! A message with its history, read from JSON and told in words.
+//! A message with its death history, read from JSON and told in words.
 
 use std::fmt::Write;
 
@@ -11,20 +11,20 @@ use crate::cli::output::{pick, printable};
 /// Milliseconds in a second.
 const SECOND_MS: i64 = 1000;
 
-/// One entry of a history: a queue, a reason, how often.
+/// One entry of a history: a queue, a reason, a count.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::cli) struct Death {
     queue: String,
     reason: String,
     count: u64,
-    /// Milliseconds since 1970; older brokers do not say.
+    /// Time of the first death, in milliseconds since 1970; older brokers do not give it.
     first_ms: Option<i64>,
-    /// The same of the latest death.
+    /// Time of the latest death, in milliseconds since 1970.
     last_ms: Option<i64>,
     exchange: String,
     routing_keys: Vec<String>,
     ttl_ms: Option<u64>,
-    /// What the consumer said, who it was, and what sent the message on, as the API tells it.
+    /// The consumer's error and identity, and the dead-letter rule, as in the API.
     error: Value,
     by: Value,
     rule: Option<String>,
@@ -32,7 +32,7 @@ pub(in crate::cli) struct Death {
 }
 
 impl Death {
-    /// Reads a history, newest first: `x-opt-deaths`, our API's `deaths` or AMQP 0-9-1's `x-death`.
+    /// Reads a history, newest first: `x-opt-deaths`, the API's `deaths` or AMQP 0-9-1's `x-death`.
     pub(in crate::cli) fn read_all(history: &Value) -> Vec<Self> {
         let entries = history.as_array().into_iter().flatten();
         entries.filter_map(Self::read).collect()
@@ -42,7 +42,7 @@ impl Death {
         let field = |names: &[&str]| names.iter().find_map(|name| entry.get(*name));
         let text = |name: &str| entry.get(name)?.as_str().map(str::to_owned);
         let time = |names: &[&str]| field(names).and_then(Value::as_i64);
-        // AMQP 0-9-1 knows the first death only, in seconds.
+        // AMQP 0-9-1 has the first death only, in seconds.
         let old = time(&["time"]).map(|seconds| seconds.saturating_mul(SECOND_MS));
         let keys = field(&["routing-keys", "routing_keys"]).and_then(Value::as_array);
         let ttl = field(&["ttl", "original-expiration"]);
@@ -88,7 +88,7 @@ impl Death {
         })
     }
 
-    /// What the consumer said, and who it was, a line each.
+    /// The consumer's error and identity, a line each.
     fn evidence(&self) -> Vec<String> {
         evidence(&self.error, &self.by, self.rule.as_deref())
     }
@@ -120,7 +120,7 @@ impl Death {
     }
 }
 
-/// What a consumer said, and who it was, a line each.
+/// The consumer's error and identity, a line each.
 fn evidence(error: &Value, by: &Value, rule: Option<&str>) -> Vec<String> {
     let said = |name: &str| Some(printable(error.get(name)?.as_str()?));
     let quoted = said("description").map(|text| format!("\"{text}\""));
@@ -144,7 +144,7 @@ fn evidence(error: &Value, by: &Value, rule: Option<&str>) -> Vec<String> {
     lines.into_iter().filter(|line| !line.is_empty()).collect()
 }
 
-/// What our API tells of the latest failed delivery of a message that waits.
+/// The latest failed delivery of a message that waits, as in the API.
 #[derive(Clone, PartialEq, Debug)]
 struct LastFailure(Value);
 
@@ -159,7 +159,7 @@ impl LastFailure {
         json
     }
 
-    /// It as a sentence, then what the consumer said and who it was.
+    /// The failure as a sentence, then the consumer's error and identity.
     fn lines(&self) -> (String, Vec<String>) {
         let text = |name: &str| self.0.get(name).and_then(Value::as_str);
         let at = self.0.get("at").and_then(Value::as_i64).map(local_time);
@@ -170,7 +170,7 @@ impl LastFailure {
     }
 }
 
-/// What is left of entries for which a history had no room.
+/// Totals of the entries for which a history had no room.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::cli) struct Folded {
     entries: u64,
@@ -179,7 +179,7 @@ pub(in crate::cli) struct Folded {
 }
 
 impl Folded {
-    /// Reads `x-opt-deaths-folded` or our API's `deaths_folded`.
+    /// Reads `x-opt-deaths-folded` or the API's `deaths_folded`.
     pub(in crate::cli) fn read(folded: &Value) -> Option<Self> {
         Some(Self {
             entries: folded.get("entries")?.as_u64()?,
@@ -188,8 +188,8 @@ impl Folded {
         })
     }
 
-    /// Before how many deaths, the oldest first, these stand: at most behind the very first one, which
-    /// is never folded.
+    /// The number of deaths, the oldest first, that precede the folded ones: at most the very first
+    /// one, which is never folded.
     fn place(&self, deaths: &[Death]) -> usize {
         let oldest = deaths.last().and_then(|death| death.last_ms);
         usize::from(oldest.is_some_and(|time| time <= self.until_ms))
@@ -272,12 +272,12 @@ pub(in crate::cli) fn journey(deaths: &[Death], folded: Option<&Folded>, queue: 
     text + &named(queue)
 }
 
-/// The death that came first. Entries stand newest first, so of equal times the last one counts.
+/// The first death. Entries are newest first, so of equal times the last one counts.
 fn oldest(deaths: &[Death]) -> Option<&Death> {
     deaths.iter().rev().min_by_key(|death| death.first_ms)
 }
 
-/// A time as people read it here: local, with its offset from UTC.
+/// A time in the local time zone, with its offset from UTC.
 fn local_time(ms: i64) -> String {
     let time = Local.timestamp_millis_opt(ms).single();
     time.map_or_else(
@@ -286,7 +286,7 @@ fn local_time(ms: i64) -> String {
     )
 }
 
-/// A name as it is, in quotes where it would be misread.
+/// A name, in quotes where it would be misread.
 fn named(name: &str) -> String {
     let is_plain = !name.is_empty() && !name.contains([' ', '\'', '>']);
     if is_plain {
@@ -296,19 +296,19 @@ fn named(name: &str) -> String {
     }
 }
 
-/// Which deaths somebody looks for: one death has all that is named.
+/// A filter for deaths: one death must match all that is named.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
-    /// For this reason.
+    /// The reason of the death.
     pub(super) reason: Option<String>,
-    /// In this queue.
+    /// The queue it died in.
     pub(super) queue: Option<String>,
-    /// With this error of the consumer.
+    /// The condition of the consumer's error.
     pub(super) condition: Option<String>,
 }
 
 impl Wanted {
-    /// Whether messages are wanted whatever their deaths were.
+    /// Whether it matches every message.
     pub(super) const fn is_any(&self) -> bool {
         self.reason.is_none() && self.queue.is_none() && self.condition.is_none()
     }
@@ -323,7 +323,7 @@ impl Wanted {
     }
 }
 
-/// What a row of a table has.
+/// The columns of the table.
 pub(super) const COLUMNS: [&str; 11] = [
     "position",
     "journey",
@@ -350,14 +350,14 @@ pub(super) struct Letter {
     redelivered: bool,
     body_bytes: u64,
     body: Body,
-    /// Its place in its queue, where the broker says it.
+    /// Its position in its queue, where the broker gives it.
     position: Option<u64>,
     properties: Map<String, Value>,
     application_properties: Map<String, Value>,
 }
 
 impl Letter {
-    /// Reads what the API shows of a message.
+    /// Reads a message in the API's JSON.
     pub(super) fn read(message: &Value) -> Self {
         let text = |path: &str| {
             pick(message, path)
@@ -396,7 +396,7 @@ impl Letter {
         }
     }
 
-    /// The exchange and the routing keys it was published with, as far as its history says.
+    /// The exchange and the routing keys it was published with, as far as its history has them.
     fn published(&self) -> (&str, String) {
         let first = oldest(&self.deaths);
         first.map_or_else(
@@ -453,17 +453,17 @@ impl Letter {
         })
     }
 
-    /// The position behind it.
+    /// The position behind the message.
     pub(super) fn behind(&self) -> Option<u64> {
         self.position?.checked_add(1)
     }
 
-    /// Whether a death of it is as wanted.
+    /// Whether one of its deaths matches.
     pub(super) fn is_wanted(&self, wanted: &Wanted) -> bool {
         wanted.is_any() || self.deaths.iter().any(|death| wanted.is(death))
     }
 
-    /// The message as a story for people, with so many bytes of its body at most.
+    /// The message with its history in words, with at most `body_max` bytes of its body.
     pub(super) fn story(&self, number: usize, queue: &str, body_max: u64) -> String {
         let mut lines = Lines(String::new());
         lines.add(&format!(
@@ -526,7 +526,7 @@ impl Letter {
     }
 }
 
-/// Annotations that the story tells in words.
+/// Whether an annotation is one that the words replace.
 fn is_of_deaths(name: &str) -> bool {
     ["x-death", "x-opt-deaths", "x-opt-deaths-folded"].contains(&name)
         || name.starts_with("x-first-death-")

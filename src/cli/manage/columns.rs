@@ -1,4 +1,4 @@
-//! The columns that a list has: those of rabbitmqctl, those of the API, and no others.
+//! The columns of a list: those of rabbitmqctl, those of the API, and no others.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use crate::base::nearest;
 use crate::cli::exit::Failure;
 use crate::cli::output::{Column, pick};
 
-/// Columns of rabbitmqctl and fields of the API that need not be there in every object: a queue without
-/// a policy has no `policy`, one that nothing happened in has no `message_stats`. By list.
+/// Columns of rabbitmqctl and fields of the API that not every object has: a queue without a policy
+/// has no `policy`, one without traffic has no `message_stats`. By list.
 const MAY_BE_ABSENT: &[(&str, &[&str])] = &[
     (
         "list_queues",
@@ -134,14 +134,14 @@ const MAY_BE_ABSENT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Which columns of a list were seen in its objects.
+/// The columns of a list that its objects had.
 pub(super) struct Seen<'a> {
     list: &'static str,
     defaults: &'static [&'static str],
     columns: &'a [Column],
     fields: Vec<bool>,
     any: bool,
-    /// The fields of one object, for a word about what there is.
+    /// The fields of one object, for the error text.
     names: Vec<String>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Looks at an object as the broker gave it.
+    /// Notes the fields of an object as the broker gave it.
     pub(super) fn look(&mut self, object: &Value) {
         for (is_seen, column) in self.fields.iter_mut().zip(self.columns) {
             *is_seen = *is_seen || pick(object, &column.path).is_some();
@@ -173,7 +173,7 @@ impl<'a> Seen<'a> {
         self.any = true;
     }
 
-    /// Refuses a column that nothing is known of.
+    /// Refuses an unknown column.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let listed = MAY_BE_ABSENT.iter().find(|(list, _)| *list == self.list);
         let listed = listed.map_or(&[][..], |(_, columns)| *columns);
@@ -182,13 +182,13 @@ impl<'a> Seen<'a> {
             listed.iter().chain(self.defaults).copied().chain(names)
         };
         for (is_seen, column) in self.fields.iter().zip(self.columns) {
-            // What is in an object of the broker is there when there is something to tell.
+            // A part of an object may be absent while there is nothing in it.
             let name = column.shown.split('.').next().unwrap_or_default();
             if *is_seen || known().any(|known| known == name) {
                 continue;
             }
             let meant = nearest(name, known());
-            // An empty list does not tell what its objects would have.
+            // An empty list does not show the fields of its objects.
             if !self.any && meant.is_none() {
                 continue;
             }

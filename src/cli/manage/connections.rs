@@ -1,4 +1,4 @@
-//! Connections of clients.
+//! Commands for connections of clients.
 
 use clap::Args;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::cli::api::{Api, Path};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 
-/// Reason that a client is told unless another is given.
+/// Reason that a client is told, by default.
 const REASON: &str = "closed by an operator";
 
 /// Closes a connection
@@ -45,7 +45,7 @@ pub(super) struct CloseAllUserConnections {
     reason: String,
 }
 
-/// Closes the connections that are wanted; returns how many.
+/// Closes the matching connections; returns their number.
 fn close(
     api: &Api,
     path: &Path,
@@ -63,7 +63,7 @@ fn close(
     names.truncate(limit);
     for name in &names {
         let path = Path::of(&["connections", name]);
-        // One that has gone by itself in between is no failure.
+        // A connection that was closed meanwhile is not a failure.
         if api.find(&path)?.is_some() {
             api.delete_because(&path, reason)?;
         }

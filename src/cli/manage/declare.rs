@@ -1,5 +1,5 @@
-//! `declare` and `delete`, in the words of rabbitmqadmin: `declare queue name=q durable=true`, or
-//! with flags, `declare queue --name q --durable true`.
+//! The commands `declare` and `delete`, in the syntax of rabbitmqadmin: `declare queue name=q
+//! durable=true`, or with flags, `declare queue --name q --durable true`.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::cli::api::{Api, Path};
 use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::Output;
 
-/// Keys whose flags have another meaning: who we are and where. They are given as `key=value`.
+/// Keys whose flags have another meaning: credentials and vhost. They are given as `key=value`.
 const WITHOUT_FLAG: [&str; 4] = ["vhost", "user", "password", "username"];
 
-/// Keys with their values.
+/// Values by key.
 type Values = BTreeMap<&'static str, Value>;
 
-/// What is done with an object.
+/// The action on an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Deed {
     Declare,
@@ -73,7 +73,7 @@ fn command(kind: &'static Declarable, deed: Deed) -> Command {
     with_other_spelling(described(command, &[example.as_str()]))
 }
 
-/// Deleting takes the keys that name the object.
+/// Whether an action takes a key: deleting takes those that name the object.
 fn is_asked_for(kind: &Declarable, key: &Key, deed: Deed) -> bool {
     let names_a_binding = ["routing_key", "arguments", "properties_key"].contains(&key.name);
     match deed {
@@ -92,7 +92,7 @@ fn line(key: &Key, deed: Deed) -> String {
     format!("{}: {}{need}", key.name, key.help)
 }
 
-/// Runs `declare`.
+/// Runs the command `declare`.
 pub(super) fn declare(matches: &ArgMatches, api: &Api, out: Output) -> Result<(), Failure> {
     let (kind, mut values) = read(matches, api, Deed::Declare)?;
     let place = place(kind, &values)?;
@@ -118,7 +118,7 @@ pub(super) fn declare(matches: &ArgMatches, api: &Api, out: Output) -> Result<()
     )
 }
 
-/// Runs `delete`.
+/// Runs the command `delete`.
 pub(super) fn delete(matches: &ArgMatches, api: &Api, out: Output) -> Result<(), Failure> {
     let (kind, values) = read(matches, api, Deed::Delete)?;
     let answer = if kind.name == "binding" {
@@ -138,7 +138,7 @@ fn with<'a>(segments: &'a [String], last: &'a str) -> Vec<&'a str> {
     segments.iter().map(String::as_str).chain([last]).collect()
 }
 
-/// The name in the API of the binding that routing key and arguments describe.
+/// The properties key of the binding with this routing key and arguments.
 fn binding_key(kind: &Declarable, values: &Values, api: &Api) -> Result<String, Failure> {
     if let Some(Value::String(key)) = values.get("properties_key") {
         return Ok(key.clone());
@@ -183,7 +183,7 @@ fn binding_key(kind: &Declarable, values: &Values, api: &Api) -> Result<String, 
     }
 }
 
-/// The kind that was named, and the values of its keys.
+/// Parses the kind and the values of its keys.
 fn read(
     matches: &ArgMatches,
     api: &Api,
@@ -230,7 +230,7 @@ fn read(
     Ok((kind, values))
 }
 
-/// Takes one value.
+/// Parses one value.
 fn take(
     kind: &Declarable,
     name: &str,
@@ -271,7 +271,7 @@ fn place(kind: &Declarable, values: &Values) -> Result<Path, Failure> {
     ))
 }
 
-/// The segments of the path, with values in the places of their keys.
+/// The segments of the path, with values in place of their keys.
 fn segments(kind: &Declarable, values: &Values) -> Result<Vec<String>, Failure> {
     let segment = |part: &&str| {
         let Some(name) = part
@@ -293,7 +293,7 @@ fn segments(kind: &Declarable, values: &Values) -> Result<Vec<String>, Failure> 
     kind.place.iter().map(segment).collect()
 }
 
-/// What an object is called in a confirmation.
+/// The object's name in a confirmation.
 fn in_words(kind: &Declarable, values: &Values) -> String {
     let text = |name: &str| values.get(name).and_then(Value::as_str).unwrap_or_default();
     match kind.name {

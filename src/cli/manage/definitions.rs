@@ -1,4 +1,4 @@
-//! Definitions: everything but messages, as one JSON file that a RabbitMQ reads too.
+//! Commands for definitions: everything but messages, as one JSON file that a RabbitMQ reads too.
 
 use std::io::{Read, Write, stdin};
 use std::path::{Path as FilePath, PathBuf};
@@ -41,7 +41,7 @@ pub(super) struct ImportDefinitions {
     file: PathBuf,
 }
 
-/// How the names begin of hashing algorithms that RabbitMQ has.
+/// Prefix of the names of hash algorithms that RabbitMQ has.
 const RABBITMQ_HASHES: &str = "rabbit_password_hashing_";
 
 /// Policy keys that RabbitMQ does not take.
@@ -102,7 +102,7 @@ impl Task for ExportDefinitions {
     }
 }
 
-/// Users whose password only a Coroner can check.
+/// Users with a password hash that only Coroner can check.
 fn strangers_to_rabbitmq(definitions: &Value) -> Vec<String> {
     let users = definitions.get("users").and_then(Value::as_array);
     let text = |user: &Value, key| user.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -113,7 +113,7 @@ fn strangers_to_rabbitmq(definitions: &Value) -> Vec<String> {
     strangers.filter_map(|user| text(user, "name")).collect()
 }
 
-/// Takes users and what they may do out of definitions.
+/// Removes users and their permissions from definitions.
 fn leave_out(definitions: &mut Value, names: &[String]) {
     for (list, key) in [
         ("users", "name"),
@@ -193,7 +193,7 @@ impl Task for ImportDefinitions {
         })?;
         let answer = api.post(&path(api), &parse_object("the file", &text)?)?;
         confirm(out, &answer, format_args!("definitions imported"))?;
-        // Our broker says item by item what it did not take; RabbitMQ has no such list.
+        // Coroner lists the items that it left out; RabbitMQ has no such list.
         if out.is_json() && !answer.is_null() {
             return output::print_json(&answer);
         }
@@ -224,7 +224,7 @@ fn read(file: &FilePath) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// `definitions export` and `definitions import`.
+/// The commands `definitions export` and `definitions import`.
 pub(super) fn group() -> Command {
     Command::new("definitions")
         .about("Exports or imports users, vhosts, policies, queues, exchanges and bindings")
@@ -240,7 +240,7 @@ pub(super) fn group() -> Command {
         ))
 }
 
-/// Runs one of them.
+/// Runs one of these commands.
 pub(super) fn run_group(matches: &ArgMatches, api: &Api, out: Output) -> Result<(), Failure> {
     let wrong = |error: clap::Error| Failure::usage(error.to_string());
     match matches.subcommand() {

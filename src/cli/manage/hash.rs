@@ -1,4 +1,4 @@
-//! Hashes of passwords, made here: nothing is sent to a broker.
+//! The command that hashes passwords locally: nothing is sent to a broker.
 
 use clap::{Args, ValueEnum};
 use serde_json::json;

@@ -1,14 +1,15 @@
-//! What can be declared and deleted by `key=value`: one table, with the keys of rabbitmqadmin.
+//! The kinds of objects that can be declared and deleted by `key=value`: one table, with the keys
+//! of rabbitmqadmin.
 
-/// Something that can be declared or deleted.
+/// A kind of object that can be declared or deleted.
 pub(super) struct Declarable {
-    /// Its name.
+    /// The kind's name.
     pub(super) name: &'static str,
-    /// What declaring one does.
+    /// A description for the help.
     pub(super) about: &'static str,
-    /// Segments of its path; `{key}` stands for the value of a key.
+    /// Segments of its path; `{key}` is replaced by the value of a key.
     pub(super) place: &'static [&'static str],
-    /// Its keys.
+    /// The keys that it has.
     pub(super) keys: &'static [Key],
     /// An example of declaring one.
     pub(super) declared: &'static str,
@@ -18,28 +19,28 @@ pub(super) struct Declarable {
 
 /// A key of a kind.
 pub(super) struct Key {
-    /// Its name, as the API has it.
+    /// The key's name, as in the API.
     pub(super) name: &'static str,
-    /// How its value is written.
+    /// The syntax of its value.
     pub(super) shape: ValueSyntax,
     /// Whether it must be given.
     pub(super) need: Need,
-    /// What it means.
+    /// The meaning, for the help.
     pub(super) help: &'static str,
 }
 
-/// How a value is written.
+/// The syntax of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ValueSyntax {
-    /// As it is.
+    /// A text, as it is.
     Text,
-    /// `true` or `false`.
+    /// `true` or `false`, nothing else.
     Switch,
-    /// A whole number.
+    /// An integer.
     Integer,
     /// A JSON object.
     Object,
-    /// Any JSON.
+    /// Any JSON value.
     Json,
 }
 
@@ -48,11 +49,11 @@ pub(super) enum ValueSyntax {
 pub(super) enum Need {
     /// Always: it names the object.
     Always,
-    /// To declare.
+    /// To declare the object.
     Declaring,
-    /// Never; this JSON stands for it.
+    /// Never; this JSON is the default.
     Default(&'static str),
-    /// Never; it is left out.
+    /// Never; by default it is left out.
     Optional,
 }
 
@@ -129,7 +130,7 @@ const POLICY_KEYS: &[Key] = &[
     VHOST,
 ];
 
-/// Every kind.
+/// All kinds of objects.
 pub(super) const KINDS: &[Declarable] = &[
     Declarable {
         name: "queue",
@@ -373,7 +374,7 @@ pub(super) const KINDS: &[Declarable] = &[
 ];
 
 impl Declarable {
-    /// The key of that name; `-` and `_` are the same.
+    /// The key of that name; `-` and `_` are equivalent.
     pub(super) fn key(&self, name: &str) -> Option<&'static Key> {
         let name = match (self.name, name) {
             ("queue", "queue_type" | "queue-type") => "type",
@@ -383,7 +384,7 @@ impl Declarable {
         self.keys.iter().find(|key| plain(key.name) == plain(name))
     }
 
-    /// Whether a key stands in the path, so that the body does not repeat it.
+    /// Whether a key is in the path, so that the body does not repeat it.
     pub(super) fn is_in_place(&self, key: &str) -> bool {
         let mark = format!("{{{key}}}");
         self.place.iter().any(|segment| **segment == mark)

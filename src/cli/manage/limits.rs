@@ -1,4 +1,4 @@
-//! Limits of vhosts and users.
+//! Commands for limits of vhosts and users.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub(super) struct ClearUserLimits {
     limit: String,
 }
 
-/// One request for each limit, as the API has it.
+/// Sends one request for each limit, as the API requires.
 fn set(api: &Api, kind: &str, whose: &str, definition: &str) -> Result<(), Failure> {
     let limits = parse_object("the definition", definition)?;
     for (name, value) in limits.as_object().into_iter().flatten() {

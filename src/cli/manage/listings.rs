@@ -1,4 +1,4 @@
-//! Lists of objects: one table of what can be listed, with the columns of rabbitmqctl.
+//! Commands that list objects: one table of listings, with the columns of rabbitmqctl.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::Value;
@@ -9,38 +9,38 @@ use crate::cli::api::{Api, Path};
 use crate::cli::exit::Failure;
 use crate::cli::output::{Column, Output, pick};
 
-/// Something that can be listed.
+/// A listing of the table.
 pub(super) struct Listing {
-    /// Name of the command, `list_` and the objects.
+    /// Name of the command: `list_` and the objects.
     pub(super) name: &'static str,
     about: &'static str,
-    /// What it is a list of.
+    /// The path in the API.
     of: Of,
-    /// Columns unless others are named.
+    /// The default columns.
     columns: &'static [&'static str],
     example: &'static str,
 }
 
-/// Where a list is in the API.
+/// The path of a listing in the API.
 #[derive(Clone, Copy)]
 enum Of {
-    /// At this place, for the whole broker.
+    /// At this path, for the whole broker.
     Broker(&'static str),
-    /// At this place and below it by vhost, in pages, to be narrowed down by name.
+    /// At this path and below it by vhost, in pages, filtered by name.
     Paged(&'static str),
-    /// At this place and below it by vhost.
+    /// At this path and below it by vhost.
     Vhost(&'static str),
-    /// At this place of a vhost; for all vhosts at the place itself.
+    /// At this path of a vhost; for all vhosts at the path itself.
     InVhost(&'static str),
-    /// At this place of a user.
+    /// At this path of a user.
     User(&'static str),
-    /// Limits: at this place, narrowed down to one whose.
+    /// Limits at this path, or those of one user or vhost.
     LimitsOfUser(&'static str),
-    /// At this place of a connection.
+    /// At this path of a connection.
     Connection(&'static str),
 }
 
-/// Every list.
+/// All listings.
 pub(super) const LISTINGS: &[Listing] = &[
     Listing {
         name: "list_queues",
@@ -207,7 +207,7 @@ pub(super) const LISTINGS: &[Listing] = &[
     },
 ];
 
-/// Names of columns in rabbitmqctl that are others in the API: (list, column, where it is).
+/// Columns of rabbitmqctl with another name in the API: (listing, column, path in the object).
 const OTHER_NAMES: &[(&str, &str, &str)] = &[
     ("list_bindings", "source_name", "source"),
     ("list_bindings", "destination_name", "destination"),
@@ -223,17 +223,17 @@ const OTHER_NAMES: &[(&str, &str, &str)] = &[
     ("list_user_limits", "limits", "value"),
 ];
 
-/// The list of that name.
+/// The listing of that name.
 pub(super) fn find(name: &str) -> Option<&'static Listing> {
     LISTINGS.iter().find(|listing| listing.name == name)
 }
 
-/// The command of a list.
+/// The command of a listing.
 pub(super) fn command(listing: &Listing) -> Command {
     arguments(Command::new(listing.name), listing)
 }
 
-/// `list queues`, as rabbitmqadmin has it.
+/// The command `list queues` and the like, as in rabbitmqadmin.
 pub(super) fn group() -> Command {
     let commands = LISTINGS.iter().map(|listing| {
         let objects = listing.name.trim_start_matches("list_");
@@ -297,13 +297,13 @@ impl Listing {
         }
     }
 
-    /// What to ask for.
+    /// The path of the request.
     fn path(&self, matches: &ArgMatches, api: &Api) -> Path {
         let text = |id: &str| matches.get_one::<String>(id).map_or("", String::as_str);
         let is_everywhere = || matches.get_flag("all-vhosts");
         match self.of {
             Of::Broker(place) => Path::of(&[place]),
-            // A connection is listed wherever it is, unless a vhost was named.
+            // Connections are listed for all vhosts, unless one was named.
             Of::Paged("connections") => match api.settings().vhost_given() {
                 Some(vhost) if !is_everywhere() => Path::of(&["vhosts", vhost, "connections"]),
                 _ => Path::of(&["connections"]),
@@ -344,7 +344,7 @@ pub(super) fn run(
         if let Some(pattern) = matches.get_one::<String>("name") {
             path = path.query("name", pattern).query("use_regex", "true");
         }
-        // Of hundreds of thousands of objects only what is shown is kept.
+        // Of hundreds of thousands of objects only the shown fields are kept.
         let is_whole = out.is_json() && !are_named;
         api.each(&path, |mut object| {
             complete(listing, &mut object);
@@ -366,7 +366,7 @@ pub(super) fn run(
     out.objects(found, &columns, are_named)
 }
 
-/// Everything of a list that belongs to no single object, in every vhost.
+/// All objects of a listing that belong to no single object, in every vhost.
 pub(super) fn everywhere(listing: &Listing, api: &Api) -> Result<Vec<Value>, Failure> {
     let mut found = match listing.of {
         Of::Paged(place) => {
@@ -385,7 +385,7 @@ pub(super) fn everywhere(listing: &Listing, api: &Api) -> Result<Vec<Value>, Fai
     Ok(found)
 }
 
-/// Prints what [`everywhere`] found, with the vhost in front where there is one.
+/// Prints the objects of [`everywhere`], with the vhost in front where there is one.
 pub(super) fn print(listing: &Listing, found: Vec<Value>, out: Output) -> Result<(), Failure> {
     let names = listing.columns.iter().copied();
     let in_vhosts = found.iter().any(|object| object.get("vhost").is_some());
@@ -398,14 +398,15 @@ pub(super) fn print(listing: &Listing, found: Vec<Value>, out: Output) -> Result
     out.objects(found, &columns, true)
 }
 
-/// The object with nothing but what the columns show, in its place.
+/// The object with only the fields of the columns.
 fn narrowed(object: &Value, columns: &[Column]) -> Value {
     let field = |column: &Column| Some((column.path.clone(), pick(object, &column.path)?.clone()));
     Value::Object(columns.iter().filter_map(field).collect())
 }
 
-/// What rabbitmqctl says and the API leaves out: of each binding that it comes from an exchange, and of a
-/// connection what names it to `close_connection`: there a process, here its name.
+/// Adds fields that rabbitmqctl shows and the API leaves out: that the source of each binding is an
+/// exchange, and the name that `close_connection` takes for a connection, which is a process in
+/// RabbitMQ.
 fn complete(listing: &Listing, object: &mut Value) {
     let Some(fields) = object.as_object_mut() else {
         return;

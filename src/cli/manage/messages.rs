@@ -1,4 +1,4 @@
-//! Messages of a queue, looked at through the API.
+//! Commands for messages of a queue, through the API.
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
@@ -48,7 +48,7 @@ enum AckMode {
 }
 
 impl GetMessages {
-    /// Takes `count=5` and the like, as rabbitmqadmin writes it.
+    /// Accepts `count=5` and the like, as in rabbitmqadmin.
     fn take_pairs(&mut self) -> Result<String, Failure> {
         let mut queue = None;
         for text in std::mem::take(&mut self.queue) {
@@ -112,7 +112,7 @@ impl Task for GetMessages {
     }
 }
 
-/// The message with an AMQP value in place of the Base64 of its section.
+/// The message with its AMQP value instead of the Base64 of its section.
 fn with_value(mut message: Value) -> Value {
     let value = match Body::read(&message) {
         body @ (Body::Value(..) | Body::Sequences(_)) => body.value(),
@@ -124,7 +124,7 @@ fn with_value(mut message: Value) -> Value {
     message
 }
 
-/// Properties that are an empty list, as an Erlang program writes an empty object.
+/// Replaces properties that are an empty list, as an Erlang program writes an empty object.
 fn tidied(mut message: Value) -> Value {
     if let Some(properties) = message.get_mut("properties")
         && properties.as_array().is_some_and(Vec::is_empty)

@@ -1,4 +1,4 @@
-//! The commands that manage a broker through its HTTP API, with the words of rabbitmqctl and
+//! The commands that manage a broker through its HTTP API, with the names of rabbitmqctl and
 //! rabbitmqadmin.
 //!
 //! Promises: one table of commands makes the parser, the help, the man page and the completions;
@@ -34,20 +34,20 @@ use super::output::Output;
 
 /// A command with arguments of its own. Its documentation comment is its help.
 pub(super) trait Task: Args {
-    /// Its name, with underscores; dashes are understood too.
+    /// The command's name, with underscores; dashes are accepted too.
     const NAME: &'static str;
-    /// Command lines that show it, without `coroner`.
+    /// Examples for the help, without `coroner`.
     const EXAMPLES: &'static [&'static str];
 
-    /// Does it.
+    /// Runs the command.
     fn run(self, api: &Api, out: Output) -> Result<(), Failure>;
 }
 
 /// A command of the table.
 pub(super) struct CommandEntry {
-    /// Its name.
+    /// The command's name.
     pub(super) name: &'static str,
-    /// Its part of the command line.
+    /// Makes its part of the command line.
     pub(super) command: fn() -> Command,
     run: fn(&ArgMatches, &Api, Output) -> Result<(), Failure>,
 }
@@ -64,7 +64,7 @@ const fn entry<T: Task>() -> CommandEntry {
     }
 }
 
-/// Every command but those of [`listings`], which have a table of their own.
+/// All commands except those of [`listings`], which have a table of their own.
 const ENTRIES: &[CommandEntry] = &[
     entry::<policies::SetPolicy>(),
     entry::<policies::ClearPolicy>(),
@@ -132,7 +132,7 @@ pub(super) fn commands() -> Vec<Command> {
     all.map(with_flags).map(with_other_spelling).collect()
 }
 
-/// Runs a command of this module; nothing if it is none.
+/// Runs a command of this module; none if it is of another one.
 pub(super) fn run(
     name: &str,
     before: &ArgMatches,
@@ -158,7 +158,7 @@ pub(super) fn run(
     }))
 }
 
-/// A command that is parsed and has its API.
+/// The function of a command, with parsed arguments and the API.
 type Doing = fn(&ArgMatches, &Api, Output) -> Result<(), Failure>;
 
 fn connected(
@@ -166,7 +166,7 @@ fn connected(
     behind: &ArgMatches,
     doing: impl FnOnce(&Api, Output) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    // Flags of a group such as `declare queue` stand at its innermost command.
+    // Flags of a group such as `declare queue` are at its innermost command.
     let innermost = std::iter::successors(Some(behind), |matches| Some(matches.subcommand()?.1));
     let flags = Flags::read(before, innermost.last().unwrap_or(behind));
     let out = flags.output();
@@ -182,7 +182,7 @@ fn with_flags(command: Command) -> Command {
     }
 }
 
-/// Makes `set-policy` of `set_policy` understood as well.
+/// Accepts `set-policy` for `set_policy` as well.
 pub(super) fn with_other_spelling(command: Command) -> Command {
     let other = command.get_name().replace('_', "-");
     if other == command.get_name() {
@@ -192,7 +192,7 @@ pub(super) fn with_other_spelling(command: Command) -> Command {
     }
 }
 
-/// Puts examples behind the help of a command.
+/// Adds examples behind the help of a command.
 pub(super) fn described(command: Command, examples: &[&str]) -> Command {
     if examples.is_empty() {
         return command;
@@ -204,7 +204,7 @@ pub(super) fn described(command: Command, examples: &[&str]) -> Command {
     command.after_help(format!("Examples:\n{}", lines.join("\n")))
 }
 
-/// Reads JSON that somebody typed.
+/// Parses JSON from the command line.
 fn parse_json(what: &str, text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| {
         Failure::new(
@@ -215,7 +215,7 @@ fn parse_json(what: &str, text: &str) -> Result<Value, Failure> {
     })
 }
 
-/// Reads a JSON object that somebody typed.
+/// Parses a JSON object from the command line.
 fn parse_object(what: &str, text: &str) -> Result<Value, Failure> {
     let value = parse_json(what, text)?;
     if value.is_object() {
@@ -226,7 +226,7 @@ fn parse_object(what: &str, text: &str) -> Result<Value, Failure> {
         .advise("it looks like '{\"max-length\": 10}'"))
 }
 
-/// Says what was done, and the warnings that came with the answer.
+/// Confirms what was done, with the warnings of the answer.
 fn confirm(out: Output, answer: &Value, text: impl std::fmt::Display) -> Result<(), Failure> {
     out.done(text)?;
     for warning in answer

@@ -1,4 +1,4 @@
-//! Runtime parameters of components, and global ones.
+//! Commands for runtime parameters of components, and global ones.
 
 use clap::Args;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What users may do in a vhost.
+//! Commands for permissions of users in vhosts.
 
 use clap::Args;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Policies and operator policies.
+//! Commands for policies and operator policies.
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};

@@ -1,4 +1,5 @@
-//! What the broker's process runs with: its version, its settings, its log, and all of it in one report.
+//! Commands about the broker's process: its version, its settings, its log, and a report of
+//! everything.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -63,7 +64,7 @@ impl Task for Version {
     }
 }
 
-/// The settings of the broker.
+/// Fetches the settings of the broker.
 fn environment(api: &Api) -> Result<Value, Failure> {
     let mut answer = api.get(&Path::of(&["environment"]))?;
     Ok(answer
@@ -139,7 +140,7 @@ fn heading(name: &str) -> Result<(), Failure> {
     output::print(&format!("\n== {name}\n"))
 }
 
-/// Prints a part of the report, or that there is none for this user or at this broker.
+/// Prints a part of the report, or that it is not available to this user or at this broker.
 fn told<T>(found: Option<T>, print: impl FnOnce(T) -> Result<(), Failure>) -> Result<(), Failure> {
     match found {
         Some(found) => print(found),
@@ -147,7 +148,7 @@ fn told<T>(found: Option<T>, print: impl FnOnce(T) -> Result<(), Failure>) -> Re
     }
 }
 
-/// What was found; nothing if this user may not see it, or this broker does not have it.
+/// The result; none if this user may not see it, or this broker does not have it.
 fn allowed<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match found {
         Ok(found) => Ok(Some(found)),

@@ -1,4 +1,4 @@
-//! Queues that exist: emptied, deleted. `declare` makes them.
+//! Commands for existing queues: purge and delete. `declare` creates them.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
@@ -63,12 +63,12 @@ impl Task for DeleteQueue {
     }
 }
 
-/// The name in `name=NAME`, as rabbitmqadmin writes it, or the text itself.
+/// The name in `name=NAME`, as in rabbitmqadmin, or the text itself.
 fn named(text: &str) -> &str {
     text.strip_prefix("name=").unwrap_or(text)
 }
 
-/// `purge queue`, as rabbitmqadmin has it.
+/// The command `purge queue`, as in rabbitmqadmin.
 pub(super) fn purge_group() -> Command {
     Command::new("purge")
         .about("Removes all messages of a queue: the same as purge_queue")
@@ -80,7 +80,7 @@ pub(super) fn purge_group() -> Command {
         ))
 }
 
-/// Runs it.
+/// Runs the command `purge queue`.
 pub(super) fn run_purge_group(matches: &ArgMatches, api: &Api, out: Output) -> Result<(), Failure> {
     let (_, matches) = matches
         .subcommand()

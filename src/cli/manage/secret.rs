@@ -1,4 +1,4 @@
-//! Passwords that nobody sees: from standard input, unseen where it is a terminal.
+//! Reading of passwords: from standard input, without echo on a terminal.
 
 use std::io::{BufRead, IsTerminal, Read, stdin};
 
@@ -9,13 +9,13 @@ use crate::cli::exit::Failure;
 /// Longest password, in bytes.
 const BYTES_MAX: u64 = 4096;
 
-/// The password that was given, else the first line of standard input.
+/// The given password, otherwise the first line of standard input.
 pub(super) fn given_or_read(given: Option<String>, whose: &str) -> Result<String, Failure> {
     let whose = crate::cli::output::printable(whose);
     self::given(given, &format!("Password for user '{whose}': "))
 }
 
-/// The same with this question, where somebody sits at a terminal.
+/// The same with this prompt on a terminal.
 pub(super) fn given(given: Option<String>, question: &str) -> Result<String, Failure> {
     if let Some(password) = given {
         return Ok(password);

@@ -1,4 +1,4 @@
-//! How the broker is.
+//! Commands about the state of the broker.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -85,7 +85,7 @@ const OF_BROKER: &[(&str, &str)] = &[
     ),
 ];
 
-/// A line of `status` that stands in the node.
+/// Lines of `status`: name, and field of the node.
 const OF_NODE: &[(&str, &str)] = &[
     ("process_id", "os_pid"),
     ("uptime_ms", "uptime"),
@@ -102,7 +102,7 @@ impl Task for Status {
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
         let overview = api.get(&Path::of(&["overview"]))?;
-        // Users without the tag monitoring see no nodes: then those lines are left out.
+        // Users without the tag monitoring cannot list nodes: then those lines are left out.
         let nodes = match api.list(&Path::of(&["nodes"])) {
             Err(failure) if failure.kind != FailureKind::NoPermission => return Err(failure),
             nodes => nodes.unwrap_or_default(),
@@ -127,7 +127,7 @@ impl Task for Status {
     }
 }
 
-/// `amqp 127.0.0.1:5672`.
+/// A listener as text: `amqp 127.0.0.1:5672`.
 fn listener(value: &Value) -> Option<String> {
     let text = |name: &str| value.get(name)?.as_str();
     Some(format!(
@@ -182,7 +182,7 @@ impl Task for CheckRunning {
     }
 }
 
-/// Asks for a health check. One that does not pass is answered with 503, and what is wrong.
+/// Requests a health check. A failed one is answered with 503, and the reason.
 fn check(segments: &[&str], api: &Api, out: Output, fine: &str) -> Result<(), Failure> {
     let mut path = vec!["health", "checks"];
     path.extend_from_slice(segments);
@@ -205,7 +205,8 @@ fn check(segments: &[&str], api: &Api, out: Output, fine: &str) -> Result<(), Fa
     })
 }
 
-/// What a check says beyond its reason, a line each: which alarms, certificates, vhosts, listeners.
+/// The details of a check besides its reason, a line each: which alarms, certificates, vhosts,
+/// listeners.
 fn details(said: &Value) -> Vec<String> {
     let listed = |name: &str| {
         said.get(name)

@@ -1,4 +1,4 @@
-//! Users: who they are and how they log in. What they may do is in `permissions`.
+//! Commands for users and their passwords. Those for permissions are in `permissions`.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -75,10 +75,10 @@ pub(super) struct SetUserTags {
     tags: Vec<String>,
 }
 
-/// What of a user must be sent again so that it stays.
+/// Fields of a user that must be sent again so that they stay.
 const KEPT: [&str; 3] = ["password_hash", "hashing_algorithm", "tags"];
 
-/// The user as it is, to be changed in one field.
+/// The current user, to change one field of it.
 fn kept(api: &Api, path: &Path) -> Result<Value, Failure> {
     let user = api.get(path)?;
     let fields = KEPT

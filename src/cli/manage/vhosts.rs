@@ -1,4 +1,4 @@
-//! Virtual hosts.
+//! Commands for vhosts.
 
 use clap::Args;
 use serde_json::{Map, Value};

@@ -1,6 +1,6 @@
-//! What commands print: tables for people, JSON, CSV or TSV for programs.
+//! The output of commands: tables for people, JSON, CSV or TSV for programs.
 //!
-//! Promises: what a broker sent cannot steer a terminal; a program never sees headings or
+//! Promises: text from a broker cannot steer a terminal; a program never sees headings or
 //! confirmations in its JSON.
 
 mod pick;
@@ -34,23 +34,23 @@ pub(super) enum Format {
 /// One column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Column {
-    /// Its heading.
+    /// The column's heading.
     pub(super) shown: String,
-    /// Where the value is in an object: names with dots between.
+    /// The path of the value in an object: names with dots between.
     pub(super) path: String,
 }
 
-/// Where and how to print.
+/// The format and options of the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Output {
-    /// Nothing: what suits whoever reads.
+    /// The format; none: the one that suits the reader.
     format: Option<Format>,
     is_quiet: bool,
     has_headings: bool,
 }
 
 impl Output {
-    /// Prints to standard output in this form; if none is named, in the one that suits whoever reads.
+    /// Prints to standard output in this format; without one, in that which suits the reader.
     pub(super) fn new(format: Option<Format>, is_quiet: bool, has_headings: bool) -> Self {
         Self {
             format,
@@ -59,18 +59,18 @@ impl Output {
         }
     }
 
-    /// Whether a program reads it as JSON.
+    /// Whether the format is JSON.
     pub(super) fn is_json(self) -> bool {
         self.format == Some(Format::Json)
     }
 
-    /// Whether values are to be separated for programs, and nothing told in words.
+    /// Whether values are separated for programs, without any words.
     pub(super) fn is_separated(self) -> bool {
         matches!(self.format, Some(Format::Csv | Format::Tsv))
     }
 
-    /// The form of a list: if none is named, aligned for who looks at it, and rabbitmqctl's, with tabs,
-    /// for a script.
+    /// The format of a list: by default aligned for a terminal, and rabbitmqctl's, with tabs, for a
+    /// script.
     fn of_lists(self) -> Format {
         let is_looked_at = || !self.is_quiet && std::io::stdout().is_terminal();
         self.format.unwrap_or_else(|| {
@@ -82,7 +82,7 @@ impl Output {
         })
     }
 
-    /// Whether only what was asked for is wanted.
+    /// Whether only the requested data is wanted.
     pub(super) fn is_quiet(self) -> bool {
         self.is_quiet
     }
@@ -95,7 +95,7 @@ impl Output {
         print(&format!("{}\n", printable_lines(&text.to_string())))
     }
 
-    /// Prints objects: as JSON those columns, or everything where `columns` were not named.
+    /// Prints objects: in JSON with these columns, or completely if `columns` were not named.
     pub(super) fn objects(
         self,
         objects: Vec<Value>,
@@ -147,7 +147,7 @@ impl Output {
     }
 }
 
-/// An object with nothing but these columns.
+/// An object with only these columns.
 fn narrowed(object: &Value, columns: &[Column]) -> Value {
     let field = |column: &Column| {
         let value = pick(object, &column.path).cloned().unwrap_or(Value::Null);
@@ -156,12 +156,12 @@ fn narrowed(object: &Value, columns: &[Column]) -> Value {
     Value::Object(columns.iter().map(field).collect::<Map<_, _>>())
 }
 
-/// A text in one line that cannot steer a terminal: control characters are written as escapes.
+/// A text in one line that cannot steer a terminal: control characters become escapes.
 pub(super) fn printable(text: &str) -> String {
     escaped(text, |_| false)
 }
 
-/// The same with its lines kept.
+/// The same, keeping its lines.
 pub(super) fn printable_lines(text: &str) -> String {
     escaped(text, |c| c == '\n')
 }
@@ -178,14 +178,14 @@ fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     safe
 }
 
-/// Whether a terminal does something else with it than showing it: controls, and marks that turn
+/// Whether a terminal interprets a character instead of showing it: controls, and marks that change
 /// the direction of text.
 fn steers(character: char) -> bool {
     let turns = matches!(character, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     character.is_control() || turns
 }
 
-/// Prints JSON.
+/// Prints a JSON value.
 pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value:#}\n"))
 }

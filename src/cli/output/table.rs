@@ -7,16 +7,16 @@ use super::printable;
 /// Spaces between columns.
 const GAP: &str = "  ";
 
-/// What stands between values for programs.
+/// The separator of values for programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Separator {
-    /// As RFC 4180 has it: quoted where needed.
+    /// A comma, as in RFC 4180: values are quoted where needed.
     Comma,
-    /// Tabs and line ends inside values are escaped.
+    /// A tab: tabs and line ends inside values are escaped.
     Tab,
 }
 
-/// Columns as wide as their widest value; numbers to the right.
+/// Columns as wide as their widest value; numbers are aligned to the right.
 pub(super) fn aligned(headings: Option<&[&str]>, rows: &[Vec<Value>]) -> String {
     let heading = headings.map(|names| names.iter().map(|name| printable(name)).collect());
     let cells = rows.iter().map(|row| row.iter().map(cell).collect());
@@ -48,7 +48,7 @@ fn padded((text, &(width, is_number)): (&String, &(usize, bool))) -> String {
     }
 }
 
-/// One line a row.
+/// One line for each row.
 pub(super) fn separated(
     headings: Option<&[&str]>,
     rows: &[Vec<Value>],

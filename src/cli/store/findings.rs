@@ -1,32 +1,32 @@
-//! What was found in a data directory, as lines and as JSON.
+//! The findings in a data directory, as text and as JSON.
 
 use std::fmt::{Arguments, Display, Write};
 
 use serde::Serialize;
 
-/// Bad records that are told one by one; the rest is a number.
+/// Damage that is listed one by one; the rest is a number.
 const TOLD_MAX: usize = 100;
 
-/// What lies in a data directory, and what a start would make of it.
+/// The content of a data directory, and what a start would do with it.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Findings {
-    /// The version of the store format that the directory claims.
+    /// The format version in the file `FORMAT`.
     pub(super) format_version: Option<u32>,
     /// Whether the last run stopped in order.
     pub(super) stopped_in_order: bool,
-    /// Wall time of the last commit, in milliseconds since 1970.
+    /// Wall-clock time of the last commit, in milliseconds since 1970.
     pub(super) last_commit_ms: Option<i64>,
     pub(super) vhosts: Vec<Vhost>,
     pub(super) segments: Vec<Segment>,
     /// Bytes of headers and records in all segments.
     pub(super) data_bytes: u64,
-    /// About how many of those are still needed.
+    /// Estimated bytes of these that are still needed.
     pub(super) live_bytes: u64,
     /// What a start would do.
     pub(super) start: Start,
-    /// What is damaged.
+    /// The damage that was found.
     pub(super) damage: Vec<Damage>,
-    /// Damage beyond what is listed.
+    /// Number of damages beyond those listed.
     pub(super) damage_not_listed: u64,
 }
 
@@ -43,21 +43,21 @@ pub(super) struct Vhost {
     pub(super) message_bytes: u64,
 }
 
-/// One queue.
+/// One queue of a vhost.
 #[derive(Debug, Serialize)]
 pub(super) struct Queue {
     pub(super) name: String,
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
-    /// Messages that wait for a consumer.
+    /// Number of ready messages.
     pub(super) messages: u64,
-    /// Dead letters that wait for a target.
+    /// Number of dead letters that wait for a target.
     pub(super) messages_dead_pending: u64,
-    /// Bytes of the bare messages that wait for a consumer.
+    /// Bytes of the ready bare messages.
     pub(super) message_bytes: u64,
 }
 
-/// One segment.
+/// One segment of the journal.
 #[derive(Debug, Serialize)]
 pub(super) struct Segment {
     pub(super) file: String,
@@ -76,13 +76,13 @@ pub(super) struct Start {
     pub(super) checkpoint_blocks: usize,
     pub(super) replays_from_record: u64,
     pub(super) replays_facts: u64,
-    /// What follows in the journal was never confirmed.
+    /// Where it would cut the journal, since what follows was never confirmed.
     pub(super) cuts: Option<Cut>,
-    /// Files in which nothing is needed.
+    /// Files that it would remove, since nothing in them is needed.
     pub(super) removes: Vec<String>,
-    /// Files whose headers cannot be read.
+    /// Files that it would rename, since their headers cannot be read.
     pub(super) sets_aside: Vec<String>,
-    /// Bodies that are gone: their messages are dropped.
+    /// Number of missing bodies: their messages would be dropped.
     pub(super) lost_bodies: u64,
 }
 
@@ -94,15 +94,15 @@ pub(super) struct Cut {
     pub(super) after_record: u64,
 }
 
-/// One thing that is damaged.
+/// One case of damage.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub(super) enum Damage {
     /// A header cannot be read.
     Header { file: String },
-    /// Bytes are no records, and had been some.
+    /// Bytes are not records, and were some.
     Stretch(Records),
-    /// Records before a file are not there: the end of the one before it, or whole files.
+    /// Records before a file are missing: the end of the one before it, or whole files.
     Missing(Records),
     /// The end of a checkpoint cannot be read.
     Checkpoint(Records),
@@ -110,11 +110,11 @@ pub(super) enum Damage {
     Block(Records),
     /// The log ends before what had been durable.
     End(Records),
-    /// A record that is whole says what no version wrote.
+    /// A record with a right checksum has content that is never written.
     Record { record: u64, why: String },
-    /// A message's bytes are not there, or are not its bytes.
+    /// A message's bytes are missing, or are not its bytes.
     Body { record: u64, why: &'static str },
-    /// A record speaks of a queue that was never declared.
+    /// A record refers to a queue that was never declared.
     Queue { queue: u64, record: u64 },
 }
 
@@ -125,7 +125,7 @@ pub(super) struct Records {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) after_record: u64,
-    /// The first good record behind, if it is known.
+    /// The first good record behind them, if it is known.
     pub(super) before_record: Option<u64>,
     /// All of this in a sentence.
     #[serde(skip)]
@@ -133,7 +133,7 @@ pub(super) struct Records {
 }
 
 impl Findings {
-    /// Notes damage.
+    /// Adds a case of damage.
     pub(super) fn add(&mut self, damage: Damage) {
         if self.damage.len() < TOLD_MAX {
             self.damage.push(damage);
@@ -155,7 +155,7 @@ impl Findings {
         text
     }
 
-    /// What there is.
+    /// The text of `store info`.
     pub(super) fn info(&self) -> String {
         let mut lines = Lines::default();
         match self.format_version {
@@ -188,7 +188,7 @@ impl Findings {
         lines.text
     }
 
-    /// What is damaged, and what a start would do.
+    /// The text of `store check`: damage, and what a start would do.
     pub(super) fn check(&self) -> String {
         let mut lines = Lines::default();
         for damage in &self.damage {

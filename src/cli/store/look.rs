@@ -1,4 +1,4 @@
-//! Reads a data directory through the record layer, as a start would, and checks what it says.
+//! Reads a data directory through the record layer, as a start would, and checks its records.
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,20 +13,20 @@ use crate::broker::{Body, CoreOptions, Fact, Record, Restoring, TopologyFact};
 use crate::record::{self, RecordError};
 use crate::store::{Depth, Disk, Inspection, Lost, Restored, StoreError, StoreReport};
 
-/// Queues copied out of a core in one go.
+/// Queues copied out of a core at once.
 const QUEUES_BATCH: usize = 256;
 
-/// Why a directory cannot be looked at.
+/// Why a directory cannot be examined.
 #[derive(Debug, Error)]
 pub(super) enum LookError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is whole, but not for us to judge.
+    /// It is intact, but of a newer version, which cannot be judged here.
     #[error("it was written by a newer version: {why} (record {record})")]
     Newer { record: u64, why: RecordError },
 }
 
-/// Looks at a directory; bodies are read if everything is.
+/// Examines a directory; bodies are read if `depth` is everything.
 pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, LookError> {
     let mut inspection = Inspection::new(disk, depth)?;
     let mut findings = Findings::default();
@@ -76,7 +76,7 @@ pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, LookErro
     Ok(findings)
 }
 
-/// What a deleted vhost left behind is nobody's any more.
+/// Forgets the content of a deleted vhost.
 fn forget_deleted(fact: &Fact, vhosts: &mut BTreeMap<Name, VhostReading>) {
     if let Fact::Registry(fact) = fact
         && let RegistryFact::VhostDeleted { name } = &**fact
@@ -88,11 +88,11 @@ fn forget_deleted(fact: &Fact, vhosts: &mut BTreeMap<Name, VhostReading>) {
 /// One vhost while its records are read.
 struct VhostReading {
     restoring: Restoring,
-    /// The queues that were declared, or deleted after the checkpoint began.
+    /// Queues that were declared, or deleted after the checkpoint began.
     declared: BTreeSet<QueueId>,
-    /// Queues that were spoken of, and by which record first.
+    /// Queues that records refer to, with the first of these records.
     mentioned: BTreeMap<QueueId, Lsn>,
-    /// Lengths of bare messages, by the records that name them.
+    /// Lengths of bare messages, by the LSNs of their records.
     lengths: BTreeMap<Lsn, usize>,
 }
 
@@ -153,7 +153,7 @@ impl VhostReading {
                 ) => {
                     self.declared.insert(*queue);
                 }
-                // They speak of no queue.
+                // These do not refer to queues.
                 Fact::Topology(
                     TopologyFact::QueueIds { .. }
                     | TopologyFact::ExchangeDeclared(_)
@@ -184,7 +184,8 @@ impl VhostReading {
         }
     }
 
-    /// Every record that is named must be there, and a body as long as its message says.
+    /// Checks that every record that is referred to exists, and that bodies have the lengths in
+    /// their messages.
     fn check_bodies<D: Disk>(
         &mut self,
         inspection: &mut Inspection<D>,
@@ -211,7 +212,7 @@ impl VhostReading {
         Ok(())
     }
 
-    /// What is wrong with the payload that should be this body.
+    /// What is wrong with the payload that should be this body; none if nothing is.
     fn wrong(&self, body: Lsn, payload: Option<Bytes>) -> Option<&'static str> {
         let Some(payload) = payload else {
             return Some("its bytes cannot be read");
@@ -258,7 +259,7 @@ fn describe(name: &Name, restoring: &Restoring) -> Vhost {
     }
 }
 
-/// Adds what the store says.
+/// Adds the findings of the store itself.
 fn add_report(report: StoreReport, findings: &mut Findings) {
     for file in &report.unreadable {
         let file = file.clone();

@@ -1,4 +1,4 @@
-//! `coroner store`: a look at the data directory of a broker that is stopped.
+//! The command `store`: inspects the data directory of a stopped broker.
 
 mod findings;
 mod look;
@@ -18,7 +18,7 @@ const EXIT_DAMAGE: u8 = 65;
 const EXIT_CODES: &str = "Exit codes: 0 nothing is damaged, 65 something is, 1 the directory cannot be \
 looked at (in use, not there, written by a newer version), 64 bad usage.";
 
-/// The `store` command.
+/// The command `store` with its options.
 pub(super) fn command() -> Command {
     let directory = || {
         Arg::new("directory")
@@ -56,7 +56,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Runs the command.
+/// Runs the command `store`.
 pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     let Some((name, matches)) = matches.subcommand() else {
         return EXIT_USAGE.into();
