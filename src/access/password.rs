@@ -38,29 +38,30 @@ pub struct Password {
     pub scram: Option<Box<ScramKeys>>,
 }
 
-/// A password hash that cannot be read.
+/// Why a password hash cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum PasswordError {
-    /// An algorithm that is not known here.
+    /// The algorithm is unknown.
     #[error(
         "hashing_algorithm '{algorithm}' is not known: it is {RABBIT_SHA256}, {RABBIT_SHA512} or \
          {ARGON2ID}"
     )]
     Algorithm {
-        /// Its name.
+        /// The algorithm's name as given.
         algorithm: String,
     },
-    /// No base64, or not the bytes of that algorithm.
+    /// It is not base64, or has not the bytes of that algorithm.
     #[error("password_hash is not the base64 text of a hash of {algorithm}")]
     Hash {
-        /// The algorithm.
+        /// The algorithm that was named.
         algorithm: &'static str,
     },
 }
 
 impl Password {
-    /// Derives everything from a password. Takes about 30 ms: not on a thread that others wait for.
+    /// Derives hash and keys from a password. Takes about 30 ms: not for a thread that others wait
+    /// for.
     pub fn new(salts: Salts, password: &str) -> Self {
         Self {
             hash: PasswordHash::argon2id(salts.hash, password.as_bytes()),
@@ -237,7 +238,7 @@ mod tests {
         check("no base64!", RABBIT_SHA512, "password_hash");
         check("AAAA", ARGON2ID, "password_hash");
         check("AAAA", "rabbit_password_hashing_md5", "hashing_algorithm");
-        // A hash of RabbitMQ in the clothes of one of ours.
+        // A hash of RabbitMQ's with the name of one of Coroner's.
         let rabbit = Password::from(PasswordHash::rabbit_sha256([0; 4], b"x"));
         check(&BASE64.encode(rabbit.to_bytes()), ARGON2ID, "password_hash");
     }

@@ -31,7 +31,7 @@ const CLIENT_NONCE_BYTES_MAX: usize = 256;
 pub enum ScramHash {
     /// SCRAM-SHA-256. [RFC 7677]
     Sha256,
-    /// SCRAM-SHA-512.
+    /// SCRAM-SHA-512, which no RFC defines.
     Sha512,
 }
 

@@ -58,7 +58,7 @@ pub const BATCH_COMMANDS_MAX: usize = 256;
 /// in the next hold. See `base::Step` for what counts.
 pub const BATCH_NS_MAX: u64 = 200_000;
 /// Bytes of a message's application properties (and of its annotations) that selectors and headers
-/// exchanges look at. What stands behind them is as if it were not there, see `docs/LIMITS.md`.
+/// exchanges examine. What is behind them counts as absent, see `docs/LIMITS.md`.
 pub const PROPERTIES_LOOKED_AT_BYTES: usize = 64 * 1024;
 /// Application properties (and annotations) of a message that selectors and headers exchanges look at.
 pub const PROPERTIES_LOOKED_AT_MAX: usize = 1024;
@@ -159,7 +159,7 @@ pub const CLOSE_WAIT_MS: u64 = 5_000;
 /// was written: a little more than `CLOSE_WAIT_MS`, so that a peer that only forgets to answer gets
 /// the close.
 pub const SOCKET_DROP_MS: u64 = 6_000;
-/// How long we go on discarding bytes after a close because of bytes that cannot be read.
+/// How long bytes are still discarded after a close because of bytes that cannot be read.
 pub const DISCARD_MS: u64 = 500;
 /// Memory of a waiting message beside its bare bytes, about, in bytes: its slot, its allocation, its
 /// index of sections.
@@ -291,11 +291,11 @@ pub const PARAMETER_BYTES_MAX: usize = 64 * 1024;
 pub const POLICY_BYTES_MAX: usize = 16 * 1024;
 /// Vhosts: each has a core of its own.
 pub const VHOSTS_MAX: usize = 4_096;
-/// Users.
+/// Users of the broker.
 pub const USERS_MAX: usize = 65_536;
 /// Topic permissions in one vhost; of other permissions each user has one there.
 pub const PERMISSIONS_MAX: usize = 65_536;
-/// Global parameters.
+/// Global parameters of the broker.
 pub const PARAMETERS_MAX: usize = 1_024;
 /// Policies of a vhost, and operator policies likewise: each new queue is compared with all.
 pub const POLICIES_MAX: usize = 1_024;

@@ -118,13 +118,13 @@ pub struct Settled {
 /// One count for each reason of death.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ByReason {
-    /// [`Reason::Rejected`]
+    /// Deaths for [`Reason::Rejected`].
     pub rejected: u64,
-    /// [`Reason::Expired`]
+    /// Deaths for [`Reason::Expired`].
     pub expired: u64,
-    /// [`Reason::Maxlen`]
+    /// Deaths for [`Reason::Maxlen`].
     pub maxlen: u64,
-    /// [`Reason::DeliveryLimit`]
+    /// Deaths for [`Reason::DeliveryLimit`].
     pub delivery_limit: u64,
 }
 

@@ -25,7 +25,7 @@ pub enum ApplyTo {
     QuorumQueues,
     /// Streams, which this broker does not have: such a policy never matches.
     Streams,
-    /// Exchanges only.
+    /// Exchanges of every type.
     Exchanges,
     /// Queues and exchanges.
     #[default]

@@ -28,7 +28,7 @@ const HEAD: &str = "\
 # This file is made of the settings themselves: `CORONER_WRITE_DOCS=1 cargo test --lib config::`.
 ";
 
-/// The file.
+/// The text of the file.
 fn sample() -> String {
     let defaults = fields(&Settings::default());
     let mut text = HEAD.to_owned();

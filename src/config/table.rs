@@ -9,7 +9,7 @@ pub enum SettingSyntax {
     /// Several texts: a flag may be repeated, a file has an array, the environment commas, numbered
     /// variables or a JSON array.
     List,
-    /// An integer.
+    /// An integer, in digits.
     Integer,
     /// `true` or `false`, also as `yes`, `on` and `1`; the flag alone means `true`.
     Switch,

@@ -56,7 +56,7 @@ pub(super) enum Ask {
 /// What is detached or closed.
 #[derive(Clone, Debug)]
 pub(super) enum Leaving {
-    /// One consumer.
+    /// The consumer of one link.
     Consumer(ConsumerId),
     /// A session with these consumers.
     Session(SessionId, Vec<ConsumerId>),

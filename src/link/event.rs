@@ -14,11 +14,11 @@ pub enum Event {
     /// [`super::Connection::sasl_challenge`] or [`super::Connection::sasl_outcome`]; until then
     /// nothing more is read.
     SaslInit {
-        /// The mechanism.
+        /// The name of the mechanism.
         mechanism: String,
         /// The initial response.
         response: Option<Bytes>,
-        /// The host it believes to talk to.
+        /// The host that the client believes to talk to.
         hostname: Option<String>,
     },
     /// Server: a client answered a challenge. Answer as for [`Event::SaslInit`].
@@ -198,11 +198,11 @@ pub struct Fates {
 /// What a connection has read and written so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes_in: u64,
     /// Bytes handed out to be written.
     pub bytes_out: u64,
-    /// Frames read.
+    /// Number of frames read.
     pub frames_in: u64,
     /// Transfer frames read.
     pub transfers_in: u64,

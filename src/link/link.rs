@@ -26,7 +26,7 @@ pub(super) enum LinkState {
     Asked,
     /// The engine attached and waits for the peer's answer.
     Asking,
-    /// Both attached.
+    /// Both ends have attached.
     Attached,
     /// The engine detached; frames of the peer are ignored until its detach.
     Detaching,

@@ -23,7 +23,7 @@ use crate::wire::performative::{
 pub(super) enum SessionState {
     /// The engine began and waits for the peer's answer.
     Beginning,
-    /// Both began.
+    /// Both ends have begun.
     Mapped,
     /// The engine ended it; frames of the peer are discarded until its end.
     Ending,

@@ -25,28 +25,29 @@ use crate::broker::{Memory, PageIn, Spill};
 use crate::record;
 use crate::store::{self, Disk, is_spilled};
 
-/// The part of the budget that messages in memory may take however many are on disk, as a divisor.
+/// Divisor: the part of the budget that messages in memory may take however many are on disk.
 const LEAST_PART: u64 = 2;
-/// Above the budget by this part, as a divisor, nothing is read back before something left.
+/// Divisor: the part of the budget by which it must be exceeded before paging in waits for
+/// eviction.
 const MARGIN_PART: u64 = 16;
-/// Messages begin to leave when there is so much too much, as a divisor of the budget: many at a time, so
-/// that the thread is not woken for each batch that comes.
+/// Divisor: the part of the budget by which it is exceeded before eviction begins: many messages at
+/// a time, so that the thread is not woken for each batch.
 const LUMP_PART: u64 = 128;
-/// The part of the budget that messages may take which wait for the journal, as a divisor, but at
-/// least and at most so many bytes.
+/// Divisor: the part of the budget that messages waiting for the journal may take, but at least and
+/// at most the bytes below.
 const JOURNAL_PART: u64 = 8;
 const JOURNAL_BYTES: (u64, u64) = (4 * 1024 * 1024, 32 * 1024 * 1024);
-/// The same of records without what they carry: settlements, above all.
+/// Divisor: the same for records without the messages they carry: settlements, above all.
 const RECORDS_PART: u64 = 4;
 const RECORDS_BYTES: (u64, u64) = (2 * 1024 * 1024, 32 * 1024 * 1024);
-/// Where messages go.
+/// The place of evicted messages.
 #[derive(Debug)]
 pub(crate) enum SpillTarget<D: Disk> {
-    /// Durable ones are in the journal, others are spilled beside it.
+    /// Durable ones are in the journal, others are spilled to files beside it.
     Journal(Arc<Store<D>>),
-    /// All are spilled.
+    /// All are spilled to files.
     Spilled(store::Spill<D>),
-    /// Nowhere: they stay.
+    /// There is none: messages stay in memory.
     Nowhere,
 }
 
@@ -55,50 +56,51 @@ pub(crate) enum SpillTarget<D: Disk> {
 pub(crate) struct Pager<D: Disk> {
     place: SpillTarget<D>,
     budget_bytes: AtomicU64,
-    /// What the messages of all vhosts take that are in memory, about.
+    /// Estimated memory of the messages in memory of all vhosts, in bytes.
     used_bytes: AtomicU64,
-    /// What is kept in memory of those that are not, about.
+    /// Estimated memory of the disk refs of all vhosts, in bytes.
     disk_ref_bytes: AtomicU64,
-    /// Who sleeps is woken when messages in memory take more than this.
+    /// Memory of messages, in bytes, above which the sleeping task is woken.
     wake_above_bytes: AtomicU64,
     grown: Arc<Signal>,
-    /// Somebody has said that it is too much.
+    /// Whether the thread was told that the budget is exceeded.
     is_over: AtomicBool,
-    /// Nothing could leave when it was tried last.
+    /// Whether nothing could be evicted at the last try.
     is_stuck: AtomicBool,
-    /// More arrives than leaves: publishers wait.
+    /// Whether messages arrive faster than they are evicted, so that publishers wait.
     is_crowded: AtomicBool,
-    /// Connections to wake when that is over.
+    /// Connections to wake when publishers need not wait any more.
     waiters: RankedMutex<rank::PagerWaiters, Vec<Arc<Outbox>>>,
-    /// Something was spilled: what is let go may be a piece of it.
+    /// Whether anything was spilled: then released bodies may be spilled pieces.
     has_spilled: AtomicBool,
-    /// Blocks that are to be read back.
+    /// Blocks to page in.
     pub(crate) loads: Jobs<(Name, PageIn)>,
-    /// What is to leave.
+    /// Jobs of the evicting thread.
     pub(crate) evictions: Arc<Jobs<EvictionJob>>,
-    /// Nothing is spilled before this, after that failed.
+    /// The time before which nothing is spilled, after a failure.
     spill_again_ns: AtomicU64,
 }
 
-/// How long nothing is spilled after that failed.
+/// Time without spilling after a failure, in nanoseconds.
 const SPILL_AGAIN_NS: u64 = 5_000_000_000;
-/// While this part of that waits for the journal, as a divisor, what cannot leave will.
+/// Divisor: while this part of the messages waits for the journal, messages that cannot be evicted
+/// now soon can.
 const JOURNAL_BUSY_PART: u64 = 4;
 
-/// Who waited for what messages take in memory, and need not any more.
+/// Waiters for memory that need not wait any more.
 #[derive(Debug, Default)]
 #[must_use]
 pub(crate) struct MemoryWakes {
-    /// Connections that waited for room, of which there is some.
+    /// Connections that waited for room, which there is now.
     publishers: Vec<Arc<Outbox>>,
-    /// The task that sleeps until messages take more.
+    /// The task that sleeps until messages take more memory.
     grown: Option<Arc<Signal>>,
-    /// The thread that has messages leave, for a look.
+    /// The jobs of the evicting thread, which is to check the budget.
     look: Option<Arc<Jobs<EvictionJob>>>,
 }
 
 impl MemoryWakes {
-    /// Wakes them. Not under the lock of a core.
+    /// Wakes them. Not to be called under the lock of a core.
     pub(crate) fn wake(self) {
         for outbox in self.publishers {
             outbox.waits_for_room.store(false, Ordering::Relaxed);
@@ -113,30 +115,30 @@ impl MemoryWakes {
     }
 }
 
-/// What a batch asks of the threads that read and write messages.
+/// The wishes of a batch for the pager's threads.
 #[derive(Debug, Default)]
 pub(crate) struct PagingWants {
-    /// Blocks to read back.
+    /// Blocks to page in.
     pub(crate) loads: Vec<PageIn>,
-    /// Blocks to write.
+    /// Blocks to spill.
     pub(crate) spills: Vec<Spill>,
-    /// Pieces to let go.
+    /// Spilled pieces to release.
     pub(crate) unspills: Vec<Lsn>,
 }
 
-/// Something for the thread that lets messages leave.
+/// A job of the evicting thread.
 #[derive(Debug)]
 pub(crate) enum EvictionJob {
-    /// Look: there is too much.
+    /// Evict messages until the budget is kept.
     Look,
-    /// Write a block of this vhost.
+    /// Spill a block of this vhost.
     Spill(Name, Spill),
-    /// Let a piece go.
+    /// Release a spilled piece.
     Unspill(Lsn),
 }
 
 impl<D: Disk> Pager<D> {
-    /// A pager whose work somebody has to carry out.
+    /// A pager; the caller has to run its jobs.
     pub(crate) fn new(place: SpillTarget<D>, budget_bytes: u64) -> Self {
         Self {
             place,
@@ -156,13 +158,13 @@ impl<D: Disk> Pager<D> {
         }
     }
 
-    /// Another budget, from now on. One that is smaller takes hold at once.
+    /// Sets the budget. A smaller one takes effect at once.
     pub(crate) fn set_budget(&self, budget_bytes: u64) {
         self.budget_bytes.store(budget_bytes, Ordering::Relaxed);
         self.used(Memory::default(), Memory::default()).wake();
     }
 
-    /// Ends who carries out its work.
+    /// Ends the threads that run its jobs.
     pub(crate) fn let_go(&self) {
         self.loads.stop();
         self.evictions.stop();
@@ -173,8 +175,8 @@ impl<D: Disk> Pager<D> {
         !matches!(self.place, SpillTarget::Nowhere)
     }
 
-    /// The memory of a vhost's messages changed: of those that are here and of those that are not.
-    /// Gives who waited for that and need not any more, to be called without a lock.
+    /// Notes that the memory of a vhost's messages changed, in memory and on disk. Returns waiters
+    /// that need not wait any more, to be woken without a lock.
     pub(crate) fn used(&self, before: Memory, after: Memory) -> MemoryWakes {
         let disk_refs = after.disk_ref_bytes().wrapping_sub(before.disk_ref_bytes());
         self.disk_ref_bytes.fetch_add(disk_refs, Ordering::Relaxed);
@@ -195,7 +197,7 @@ impl<D: Disk> Pager<D> {
         }
     }
 
-    /// Ready once messages in memory take so many bytes more than now. One task may wait.
+    /// Ready once messages take this many bytes of memory more than now. One task may wait.
     pub(crate) async fn grown_by(&self, bytes: u64) {
         let used = self.used_bytes.load(Ordering::Relaxed);
         let above = used.saturating_add(bytes);
@@ -206,7 +208,7 @@ impl<D: Disk> Pager<D> {
         }
     }
 
-    /// Notes whether publishers should wait, and gives those that did when it is over.
+    /// Notes whether publishers should wait; returns those that waited when they need not any more.
     fn note_crowd(&self) -> Vec<Arc<Outbox>> {
         let is_crowded = !matches!(self.place, SpillTarget::Nowhere) && self.is_full();
         if self.is_crowded.load(Ordering::Relaxed) == is_crowded {
@@ -219,13 +221,13 @@ impl<D: Disk> Pager<D> {
         std::mem::take(&mut *self.waiters.lock())
     }
 
-    /// Whether publishers should wait; this connection is called when they need not any more.
+    /// Whether publishers should wait; this connection is woken when they need not any more.
     pub(crate) fn is_crowded(&self, outbox: &Arc<Outbox>) -> bool {
         if !self.is_crowded.load(Ordering::Relaxed) {
             return false;
         }
         let mut waiters = self.waiters.lock();
-        // It may be over by now, and all waiters called.
+        // They may not need to any more, and all waiters may have been woken.
         let is_crowded = self.is_crowded.load(Ordering::Relaxed);
         if is_crowded && !outbox.waits_for_room.swap(true, Ordering::Relaxed) {
             waiters.push(Arc::clone(outbox));
@@ -233,8 +235,9 @@ impl<D: Disk> Pager<D> {
         is_crowded
     }
 
-    /// Whether so much waits for the journal that a connection, or long work, should wait for it.
-    /// Who settles brings little, and may spare a record: only for that many records.
+    /// Whether so much waits for the journal that a connection, or long work, should wait for it. A
+    /// connection that only settles adds little, and may save a record: it waits only for that many
+    /// records.
     pub(crate) fn is_journal_behind(&self, settles: impl FnOnce() -> bool) -> bool {
         let (records, all) = self.waiting_bytes();
         records > self.part_of_budget(RECORDS_PART, RECORDS_BYTES)
@@ -253,8 +256,8 @@ impl<D: Disk> Pager<D> {
         part.clamp(least, most)
     }
 
-    /// What the messages in memory may take: the budget without what is kept of the others, but not
-    /// less than a part of it.
+    /// The memory that messages may take: the budget without the disk refs, but not less than a
+    /// part of it.
     fn limit_bytes(&self) -> u64 {
         let disk_refs = self.disk_ref_bytes.load(Ordering::Relaxed);
         let budget_bytes = self.budget_bytes.load(Ordering::Relaxed);
@@ -262,19 +265,19 @@ impl<D: Disk> Pager<D> {
         rest.max(budget_bytes / LEAST_PART)
     }
 
-    /// How much too much there is in memory.
+    /// The bytes by which the budget is exceeded.
     pub(super) fn over_bytes(&self) -> u64 {
         let used = self.used_bytes.load(Ordering::Relaxed);
         used.saturating_sub(self.limit_bytes())
     }
 
-    /// Whether what is to be read back should wait until something left.
+    /// Whether paging in should wait for eviction.
     pub(crate) fn is_full(&self) -> bool {
         self.over_bytes() > self.budget_bytes.load(Ordering::Relaxed) / MARGIN_PART
             && !self.is_stuck.load(Ordering::Relaxed)
     }
 
-    /// Reads and writes what a vhost asks for. Not under the lock of its core.
+    /// Queues the jobs that a vhost asks for. Not to be called under the lock of its core.
     pub(crate) fn take(&self, vhost: &Name, wants: PagingWants) {
         let PagingWants {
             loads,
@@ -289,7 +292,7 @@ impl<D: Disk> Pager<D> {
         self.evictions.push(unspills.chain(spills));
     }
 
-    /// Takes out what is a spilled piece, to be let go elsewhere than in the journal.
+    /// Takes the spilled pieces out of released bodies; they are not in the journal.
     pub(crate) fn take_spilled(&self, released: &mut Vec<Lsn>) -> Vec<Lsn> {
         if self.has_spilled.load(Ordering::Relaxed) {
             released.extract_if(.., |name| is_spilled(*name)).collect()
@@ -298,7 +301,7 @@ impl<D: Disk> Pager<D> {
         }
     }
 
-    /// Bytes spilled and not let go.
+    /// Bytes spilled and not released.
     pub(crate) fn spilled_bytes(&self) -> u64 {
         match &self.place {
             SpillTarget::Journal(store) => store.stats().spilled_bytes,
@@ -307,13 +310,13 @@ impl<D: Disk> Pager<D> {
         }
     }
 
-    /// Begins a look at what is too much.
+    /// Begins a check of the budget.
     pub(super) fn begin_look(&self) {
         self.is_over.store(false, Ordering::Relaxed);
     }
 
-    /// Ends it, and has another one follow if there is still too much. Whether nothing can leave at
-    /// this moment; who waited for room is to be woken.
+    /// Ends the check, and starts another if the budget is still exceeded; `left`: something was
+    /// evicted. Returns whether nothing can be evicted at this moment, and waiters to be woken.
     pub(super) fn end_look(&self, left: bool) -> (bool, MemoryWakes) {
         let is_over = self.over_bytes() > 0;
         let most = self.part_of_budget(JOURNAL_PART, JOURNAL_BYTES);
@@ -329,12 +332,12 @@ impl<D: Disk> Pager<D> {
         (again && !left, wakes)
     }
 
-    /// Whether transient messages may be spilled, or that failed a moment ago.
+    /// Whether transient messages may be spilled; not for a while after a failure.
     pub(super) fn may_spill(&self, now_ns: u64) -> bool {
         now_ns >= self.spill_again_ns.load(Ordering::Relaxed)
     }
 
-    /// Writes a block of transient messages. Gives its name, 0 if it could not be written. Blocks.
+    /// Spills a block of transient messages. Returns its LSN, 0 if it could not be written. Blocks.
     pub(super) fn spill(&self, now_ns: u64, spill: &Spill) -> Lsn {
         let bytes = record::encode_spill(spill);
         let written = match &self.place {
@@ -351,7 +354,7 @@ impl<D: Disk> Pager<D> {
         })
     }
 
-    /// Lets a spilled piece go. Blocks.
+    /// Releases a spilled piece. Blocks.
     pub(super) fn unspill(&self, name: Lsn) {
         match &self.place {
             SpillTarget::Journal(store) => store.journal().unspill(name),
@@ -360,7 +363,7 @@ impl<D: Disk> Pager<D> {
         }
     }
 
-    /// Records up to this one can be read back.
+    /// Records up to this LSN can be read back.
     pub(super) fn written(&self) -> Lsn {
         match &self.place {
             SpillTarget::Journal(store) => store.durable(),

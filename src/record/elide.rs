@@ -23,24 +23,25 @@ use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::{Body, Entry, Fact, Facts, Record};
 use crate::store::{Amended, Appending};
 
-/// Removals in one record at most: a few kilobytes.
+/// Removals in one record, at most: a few kilobytes.
 const REMOVED_MAX: usize = 256;
 
-/// A message whose body has another name from now on: its first record was left out.
+/// A message whose body has another LSN now, since its first record was elided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Renamed {
-    /// Where it is.
+    /// The queue of the message.
     pub queue: QueueId,
-    /// Where in it.
+    /// The position of the message in its queue.
     pub position: Position,
-    /// The name it had.
+    /// The LSN that the body had.
     pub from: Lsn,
-    /// The name it has.
+    /// The LSN that the body has now.
     pub to: Lsn,
 }
 
-/// Appends the records of a batch, without what need not be written, and lets the bodies in
-/// `released` go. `last` is the last LSN of the batch. Tells whose bodies have other names now.
+/// Appends the records of a batch, without those that need not be written, and releases the bodies
+/// in `released`. `last` is the last LSN of the batch. Returns the messages whose bodies have other
+/// LSNs now.
 pub fn append(
     appending: &mut Appending<'_, Stored>,
     vhost: &Name,
@@ -64,8 +65,9 @@ pub fn append(
     elision.push_removed();
     elision.gone.sort_unstable();
     for name in released {
-        // A record that a death of this batch took a body over into has the envelope of that letter, too:
-        // who names it will let it go. What is still called so is not over, whoever had its envelope there.
+        // A record into which a death of this batch moved a body also has the envelope of that dead
+        // letter: the message that refers to it will release it. While an LSN is in use as a new
+        // one it must not be released, whatever envelope it had.
         let is_kept = elision.renamed.iter().any(|renamed| renamed.to == name);
         if !is_kept && elision.gone.binary_search(&name).is_err() {
             elision.appending.release(name, last);
@@ -74,7 +76,7 @@ pub fn append(
     elision.renamed
 }
 
-/// The body of an earlier record that an insertion names.
+/// The LSN of an earlier record's body that an insertion refers to.
 const fn named_elsewhere(fact: &Fact) -> Option<Lsn> {
     if let Fact::Inserted {
         body: Body::At(body),
@@ -87,7 +89,7 @@ const fn named_elsewhere(fact: &Fact) -> Option<Lsn> {
     }
 }
 
-/// Bytes of the bare messages that a record carries.
+/// Bytes of the bare messages in a record.
 fn carried_bytes(record: &Record) -> u64 {
     let carried = record.facts.iter().map(|fact| match fact {
         Fact::Inserted { message, body, .. } => match body {
@@ -111,18 +113,18 @@ fn carried_bytes(record: &Record) -> u64 {
 struct Elision<'a, 'b> {
     appending: &'a mut Appending<'b, Stored>,
     vhost: &'a Name,
-    /// Those that came last.
+    /// The removals collected last.
     removed: Option<Removed>,
-    /// Names that bodies had and have, of those that deaths of this batch took over.
+    /// Old and new LSNs of bodies that deaths of this batch moved.
     moved: Vec<(Lsn, Lsn)>,
-    /// Bodies left out.
+    /// LSNs of elided bodies.
     gone: Vec<Lsn>,
     renamed: Vec<Renamed>,
 }
 
-/// Removals that followed one another.
+/// Consecutive removals.
 struct Removed {
-    /// Of the last one: the others' records are not written.
+    /// The LSN of the last one: the records of the others are not written.
     lsn: Lsn,
     wall: Timestamp,
     places: Vec<(QueueId, Position)>,
@@ -159,7 +161,7 @@ impl Elision<'_, '_> {
                 Fact::Removed {
                     queue, position, ..
                 } => Some((*queue, *position)),
-                // The caller looked: there are removals only.
+                // The caller checked: there are only removals.
                 Fact::Inserted { .. }
                 | Fact::Returned { .. }
                 | Fact::Changed { .. }
@@ -173,7 +175,7 @@ impl Elision<'_, '_> {
             }));
     }
 
-    /// Ends what goes into one record of removals.
+    /// Ends the current record of removals.
     fn push_removed(&mut self) {
         if let Some(Removed { lsn, wall, places }) = self.removed.take() {
             let stored = Stored::removed(self.vhost.clone(), wall, places);
@@ -181,16 +183,16 @@ impl Elision<'_, '_> {
         }
     }
 
-    /// What a body is called now.
+    /// The current LSN of a body.
     fn name(&self, body: Lsn) -> Lsn {
-        // A name given here is taken over only by a later one.
+        // An LSN assigned here can only be replaced by a later one.
         self.moved.iter().fold(
             body,
             |name, (from, to)| if name == *from { *to } else { name },
         )
     }
 
-    /// Whether messages have their envelopes in a record that waits.
+    /// Whether messages have their envelopes in a waiting record.
     fn is_kept(&mut self, name: Lsn, record: &Record) -> bool {
         if name == record.lsn {
             let facts = &record.facts;
@@ -203,7 +205,7 @@ impl Elision<'_, '_> {
         kept.unwrap_or(false)
     }
 
-    /// Takes out of a record what nobody needs to know.
+    /// Removes facts from a record that need not be written.
     fn shorten(&mut self, record: &mut Record) {
         let touches = |fact: &Fact| match fact {
             Fact::Removed { body, .. } => *body > Lsn(0),
@@ -233,7 +235,7 @@ impl Elision<'_, '_> {
         self.strike(record);
     }
 
-    /// Calls bodies what they are called now.
+    /// Replaces LSNs of bodies by their current ones.
     fn rename(&mut self, record: &mut Record) {
         if self.moved.is_empty() {
             return;
@@ -271,7 +273,8 @@ impl Elision<'_, '_> {
         }
     }
 
-    /// A death whose message is not written yet carries it: its record names the body from now on.
+    /// Moves the body of a message that is not written yet into the record of its death, which
+    /// names it from now on.
     fn take_over(&mut self, record: &mut Record) {
         let mut inserted = None;
         for (index, fact) in record.facts.iter().enumerate() {
@@ -342,7 +345,7 @@ impl Elision<'_, '_> {
         self.moved.push((from, to));
     }
 
-    /// Strikes out removals together with the insertions that they undo.
+    /// Removes removals together with the insertions that they undo.
     fn strike(&mut self, record: &mut Record) {
         let names_itself = record.facts.iter().any(|fact| {
             matches!(fact, Fact::Inserted { body: Body::At(body), .. } if *body == record.lsn)
@@ -384,18 +387,18 @@ impl Elision<'_, '_> {
     }
 }
 
-/// What was struck out.
+/// The result of removing a position from an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Struck {
     Nothing,
-    /// One of several places.
+    /// One of several positions was removed.
     Entry,
-    /// The last place, and the body with it.
+    /// The last position was removed, and the body with it.
     Body,
 }
 
 impl Stored {
-    /// Where the message entered whose body this record names.
+    /// The positions at which the message entered whose body this record names.
     pub fn entries(&self) -> Option<&[Entry]> {
         self.facts().iter().find_map(|fact| {
             if let Fact::Inserted {
@@ -411,7 +414,7 @@ impl Stored {
         })
     }
 
-    /// Strikes one place out of the insertion of its named body, unless others name that.
+    /// Removes one position from the insertion of its named body, unless others refer to the body.
     fn strike(&mut self, queue: QueueId, position: Position) -> (Struck, Amended) {
         if self.is_named {
             return (Struck::Nothing, Amended::Kept);

@@ -34,10 +34,10 @@ pub use error::RecordError;
 pub use fuzz::fuzz_record;
 pub use paging::{RecordRead, encode_spill, loaded, records_of};
 
-/// The version that is written. Never 0: that is how a bare message begins.
+/// The version that is written. Never 0: a bare message begins with that.
 const VERSION: u8 = 1;
 
-/// Where a body is, as an insertion says it.
+/// Codes for the place of a body, as in an insertion.
 mod place {
     pub(super) const NAMED: u8 = 1;
     pub(super) const CARRIED: u8 = 2;

@@ -64,13 +64,13 @@ mod yielding;
 #[cfg(test)]
 mod tests;
 
-/// The disk below the journal; in tests one that can be made to fail, to fill and to wait.
+/// The disk of the journal; in tests one that can be made to fail, to fill and to wait.
 #[cfg(not(test))]
 type BrokerDisk = crate::store::FileDisk;
 #[cfg(test)]
 type BrokerDisk = tests::moody_disk::MoodyDisk;
 
-/// The parts of the node, on that disk.
+/// The types of the node with that disk.
 type Pager = crate::node::pager::Pager<BrokerDisk>;
 type SpillTarget = crate::node::pager::SpillTarget<BrokerDisk>;
 type Store = crate::node::Store<BrokerDisk>;

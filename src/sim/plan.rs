@@ -73,7 +73,7 @@ pub(super) struct Plan {
     random: Random,
     drawn: u64,
     published: u64,
-    /// Attached consumers.
+    /// Consumers that are attached.
     pub(super) consumers: Vec<ConsumerId>,
     pub(super) deliveries: Vec<(ConsumerId, Position)>,
 }

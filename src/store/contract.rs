@@ -10,7 +10,7 @@ use crate::base::Lsn;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StoreState {
-    /// It works.
+    /// It works normally.
     Open,
     /// The disk has no room for another segment: publishers must stop, consumers go on. Ends by
     /// itself when there is room.

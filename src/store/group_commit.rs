@@ -56,7 +56,7 @@ pub struct CommitBacklog {
 pub enum Due {
     /// Never: nothing waits.
     Idle,
-    /// Now.
+    /// The commit is due now.
     Now,
     /// At this time in microseconds, or when woken with [`super::Wake::Full`].
     At(u64),

@@ -144,7 +144,7 @@ impl<D: Disk> Inspection<D> {
         Ok(Some(whole.into()))
     }
 
-    /// The report.
+    /// The report on the directory.
     pub fn report(&self) -> StoreReport {
         let found = self.directory.segments.iter().zip(&self.segments.list);
         let segments = found.map(|(loaded, segment)| SegmentReport {

@@ -52,7 +52,7 @@ impl Outgoing {
         self.bytes.len() - self.lead - self.written
     }
 
-    /// Appends bytes.
+    /// Appends bytes to the file's end.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

@@ -9,9 +9,9 @@ pub enum Scanned<'a> {
     Frame {
         /// Offset at which it begins.
         offset: usize,
-        /// Its head.
+        /// The head of the frame.
         frame: Frame,
-        /// Its payload.
+        /// The payload of the frame.
         payload: &'a [u8],
     },
     /// A stretch of bytes that is not a frame.

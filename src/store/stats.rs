@@ -18,11 +18,11 @@ pub struct StoreStats {
     pub written_bytes: u64,
     /// Bytes written by rewriting sparse segments.
     pub rewritten_bytes: u64,
-    /// Records written.
+    /// Number of records written.
     pub records: u64,
     /// Records elided because their messages were settled before they were written.
     pub elided: u64,
-    /// Commits written.
+    /// Number of commits written.
     pub commits: u64,
     /// Syncs of data.
     pub syncs: u64,
@@ -31,11 +31,11 @@ pub struct StoreStats {
     pub sync_buckets: [u64; SYNC_BUCKETS_US.len() + 1],
     /// Sum of the durations of all syncs, in microseconds.
     pub sync_us: u64,
-    /// Checkpoints completed.
+    /// Number of checkpoints completed.
     pub checkpoints: u64,
     /// Segments removed because nothing in them was needed.
     pub segments_removed: u64,
-    /// Segments rewritten.
+    /// Number of segments rewritten.
     pub segments_rewritten: u64,
     /// Records that could not be read back.
     pub damaged: u64,

@@ -25,7 +25,7 @@ const SLOTS_KEPT: usize = 64;
     reason = "most blocks are on disk; one in memory has kilobytes of slots besides"
 )]
 enum Slots {
-    /// In memory.
+    /// In memory, with a slot for each index; none: the message is gone.
     Resident(Vec<Option<Slot>>),
     /// On disk. None of them is held by a consumer.
     Evicted(DiskRefs),

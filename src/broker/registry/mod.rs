@@ -20,41 +20,41 @@ pub use fact::RegistryFact;
 pub use import::Import;
 pub use restoring::{Piece, RestoringAll};
 
-/// The vhost that connections without a name enter.
+/// The vhost of connections that name none.
 pub const DEFAULT_VHOST: &str = "/";
 
 /// The owner of the registry's records in the journal: no vhost has this name.
 pub const OWNER: &str = "";
 
-/// Limits of one vhost; absent: none.
+/// Limits of one vhost; an absent one: unlimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VhostLimits {
-    /// Connections at a time.
+    /// Connections open at a time.
     pub connections_max: Option<u64>,
-    /// Queues at a time.
+    /// Queues that may exist at a time.
     pub queues_max: Option<u64>,
 }
 
-/// What an operator says of a vhost.
+/// The settings of a vhost.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VhostSpec {
-    /// For people.
+    /// A description for people.
     pub description: String,
-    /// Words for people and programs.
+    /// Tags, free words for people and programs.
     pub tags: Vec<Name>,
-    /// Type of queues that are declared without one; none: the broker's.
+    /// Type of queues that are declared without one; none: that of the broker.
     pub default_queue_type: Option<Name>,
     /// The limits of the vhost.
     pub limits: VhostLimits,
 }
 
-/// What a user may do with the routing keys of topic exchanges, by exchange.
+/// A user's permissions on the routing keys of topic exchanges, by exchange.
 pub type TopicMap = BTreeMap<Name, Arc<TopicPermissions>>;
 
 /// One vhost: a namespace with its own core.
 #[derive(Clone, Debug, Default)]
 pub struct Vhost {
-    /// What an operator says of it.
+    /// The settings that operators gave it.
     pub spec: VhostSpec,
     permissions: BTreeMap<Name, Arc<Permissions>>,
     topic_permissions: BTreeMap<Name, Arc<TopicMap>>,
@@ -62,17 +62,18 @@ pub struct Vhost {
 }
 
 impl Vhost {
-    /// Who may do what here, by user.
+    /// The permissions in the vhost, by user.
     pub fn permissions(&self) -> impl Iterator<Item = (&Name, &Arc<Permissions>)> {
         self.permissions.iter()
     }
 
-    /// Who may do what on topic exchanges here, by user.
+    /// The topic permissions in the vhost, by user.
     pub fn topic_permissions(&self) -> impl Iterator<Item = (&Name, &Arc<TopicMap>)> {
         self.topic_permissions.iter()
     }
 
-    /// Tells it from others that had its name before it, since the broker started.
+    /// A number that distinguishes it from earlier vhosts of the same name, since the broker
+    /// started.
     pub const fn serial(&self) -> u64 {
         self.serial
     }
@@ -94,13 +95,13 @@ pub struct Registry {
     loopback_users: BTreeSet<Name>,
     serial: u64,
     importing: import::Importing,
-    /// What all of it takes, about, in bytes, but for an import.
+    /// Estimated memory of its content, in bytes, without an import.
     kept_bytes: u64,
 }
 
 impl Registry {
-    /// A registry without anything in it. `default_vhost` is entered by peers that name none;
-    /// `loopback_users` may come from this machine only.
+    /// An empty registry. `default_vhost` is the vhost of connections that name none;
+    /// `loopback_users` may log in from this machine only.
     pub fn new(default_vhost: Name, loopback_users: impl IntoIterator<Item = Name>) -> Self {
         Self {
             default_vhost,
@@ -109,74 +110,75 @@ impl Registry {
         }
     }
 
-    /// Which vhost peers enter that name none. It may be missing.
+    /// The vhost of connections that name none. It may not exist.
     pub const fn default_vhost(&self) -> &Name {
         &self.default_vhost
     }
 
-    /// A vhost by name.
+    /// The vhost of this name.
     pub fn vhost(&self, name: &str) -> Option<&Vhost> {
         self.vhosts.get(name)
     }
 
-    /// All vhosts by name.
+    /// All vhosts, by name.
     pub fn vhosts(&self) -> impl Iterator<Item = (&Name, &Vhost)> {
         self.vhosts.iter()
     }
 
-    /// A user by name.
+    /// The user of this name.
     pub fn user(&self, name: &str) -> Option<&User> {
         self.users.get(name).map(|held| &held.user)
     }
 
-    /// Tells a user from others that had its name before it, since the broker started.
+    /// A number that distinguishes a user from earlier ones of the same name, since the broker
+    /// started.
     pub fn user_serial(&self, name: &str) -> Option<u64> {
         self.users.get(name).map(|held| held.serial)
     }
 
-    /// All users by name.
+    /// All users, by name.
     pub fn users(&self) -> impl Iterator<Item = &User> {
         self.users.values().map(|held| &held.user)
     }
 
-    /// A user's permissions in a vhost; `None`: it may not enter.
+    /// A user's permissions in a vhost; none: it may not access it.
     pub fn permissions(&self, vhost: &str, user: &str) -> Option<&Arc<Permissions>> {
         self.vhosts.get(vhost)?.permissions.get(user)
     }
 
-    /// What a user may do with topic exchanges of a vhost; `None`: they are like any other.
+    /// A user's topic permissions in a vhost; none: all keys are permitted.
     pub fn topic_permissions(&self, vhost: &str, user: &str) -> Option<&Arc<TopicMap>> {
         self.vhosts.get(vhost)?.topic_permissions.get(user)
     }
 
-    /// All global parameters by name, their values as JSON.
+    /// All global parameters by name, with their values as JSON.
     pub fn global_parameters(&self) -> impl Iterator<Item = (&Name, &str)> {
         let parameters = self.global_parameters.iter();
         parameters.map(|(name, value)| (name, value.as_str()))
     }
 
-    /// A global parameter by name, as JSON.
+    /// The global parameter of this name, as JSON.
     pub fn global_parameter(&self, name: &str) -> Option<&str> {
         self.global_parameters.get(name).map(String::as_str)
     }
 
-    /// The import that has begun and not ended.
+    /// The import that has begun and not ended, if any.
     pub const fn import(&self) -> Option<&Import> {
         self.importing.begun()
     }
 
-    /// Whether anyone can administrate.
+    /// Whether any user has the tag administrator.
     pub fn has_administrator(&self) -> bool {
         self.users().any(|user| user.has_tag(&Tag::Administrator))
     }
 
-    /// Whether nobody and nothing is in it.
+    /// Whether there are no vhosts, users and parameters.
     pub fn is_empty(&self) -> bool {
         self.vhosts.is_empty() && self.users.is_empty() && self.global_parameters.is_empty()
     }
 
-    /// Makes a fact true. What it needs and what is missing (the user of a permission) makes it
-    /// nothing: so facts can be applied again over later ones.
+    /// Applies a fact. If an object that it needs does not exist (the user of a permission), it has
+    /// no effect: so facts can be applied again over later ones.
     pub fn apply(&mut self, fact: RegistryFact) {
         match fact {
             RegistryFact::VhostSet { name, spec } => self.set_vhost(name, spec),
@@ -245,7 +247,7 @@ impl Registry {
         }
     }
 
-    /// Everything as facts, in an order in which they can be applied.
+    /// The whole registry as facts, in an order in which they can be applied.
     pub fn facts(&self) -> Vec<RegistryFact> {
         let mut facts: Vec<RegistryFact> = (self.users())
             .map(|user| RegistryFact::UserSet(Box::new(user.clone())))
@@ -329,7 +331,7 @@ impl Registry {
         }
     }
 
-    /// The vhost, if it and the user are there.
+    /// The vhost, if it and the user exist.
     fn entered<'a>(
         (vhosts, users): (&'a mut BTreeMap<Name, Vhost>, &BTreeMap<Name, HeldVhost>),
         vhost: &Name,

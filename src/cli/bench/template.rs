@@ -58,7 +58,7 @@ impl Life {
 /// ```
 pub(super) struct Template {
     bytes: Vec<u8>,
-    /// Where each frame ends.
+    /// Offset at which each frame ends.
     ends: Vec<usize>,
     life: Option<Life>,
     /// Offset of the time to live, if there is one.

@@ -13,7 +13,7 @@ pub(in crate::cli) enum Body {
     Bytes(String),
     /// An AMQP value; the name of its type where the broker gives it.
     Value(Option<String>, Value),
-    /// AMQP sequences.
+    /// A list of AMQP sequences.
     Sequences(Value),
 }
 

@@ -36,7 +36,7 @@ pub(super) enum ValueSyntax {
     Text,
     /// `true` or `false`, nothing else.
     Switch,
-    /// An integer.
+    /// An integer, in digits.
     Integer,
     /// A JSON object.
     Object,

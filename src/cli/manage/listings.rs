@@ -40,7 +40,7 @@ enum Of {
     Connection(&'static str),
 }
 
-/// All listings.
+/// All listings, in the order of the help.
 pub(super) const LISTINGS: &[Listing] = &[
     Listing {
         name: "list_queues",

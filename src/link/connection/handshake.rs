@@ -40,7 +40,7 @@ pub(super) enum Phase {
     AwaitOpen,
     /// The owner's answer to the open is awaited.
     OpenOwner,
-    /// Both opened.
+    /// Both ends have opened.
     Open,
     /// The engine closed; frames of the peer are discarded until its close.
     Closing,

@@ -29,50 +29,51 @@ use crate::management::samples::VhostSample;
 use crate::record::Stored;
 use crate::store::{Disk, Journal, Wake};
 
-/// The vhost's core panicked, or it was deleted: nothing more is done in it.
+/// The vhost's core panicked, or the vhost was deleted: nothing more is done in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failed;
 
 /// The core's lock, held.
 type Guard<'a> = RankedGuard<'a, rank::Core, VhostState>;
 
-/// How the work on a batch went.
+/// The result of the work on a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RunOutcome {
     /// All is done.
     Finished,
-    /// A hold used up its time, and there may be more to do.
+    /// A hold used up its time, and there may be more work.
     OutOfTime,
 }
 
-/// One vhost. Its lock is held for a batch, never across an await; who is to be woken is woken
-/// afterwards, once per batch.
+/// One vhost. Its lock is held for a batch, never across an await; tasks are woken after it is
+/// released, once per batch.
 #[derive(Debug)]
 pub(crate) struct Vhost<D: Disk> {
     name: Name,
     clock: SharedClock,
-    /// What one hold of the lock may do.
+    /// The work that one hold of the lock may do.
     budget: HoldBudget,
     state: RankedMutex<rank::Core, VhostState>,
-    /// Keeps the records; none: messages live in memory only.
+    /// The journal; none: messages live in memory only.
     store: Option<Arc<Store<D>>>,
     pager: Arc<Pager<D>>,
-    /// What its messages took when the lock was held last, without what they share, in bytes.
+    /// Memory of its messages when the lock was last held, in bytes, without the parts that they
+    /// share.
     memory_bytes: AtomicU64,
-    /// What they share.
+    /// The gauge of the parts that messages share.
     shared_memory: Gauge,
     /// Where the memory of what is declared is counted. Its growth wakes who waits for that once the lock
     /// is free.
     kept: Gauge,
     failed: AtomicBool,
-    /// Deleted: nothing more is done in it.
+    /// Whether it was deleted: then nothing more is done in it.
     deleted: AtomicBool,
-    /// Told when a core fails.
+    /// Signalled when a core fails.
     failure: Arc<Signal>,
-    /// When the timer task will look, in [`Millis`].
+    /// When the timer task will run, in [`Millis`].
     timer_due: AtomicU64,
     timer: Signal,
-    /// How fast its counts rise.
+    /// The last sample of its counters, for rates.
     pub(crate) rates: Sampled<VhostSample>,
 }
 
@@ -118,7 +119,7 @@ impl<D: Disk> Vhost<D> {
         }
     }
 
-    /// Takes a connection in: from now on its effects go to this outbox.
+    /// Adds a connection: from now on its effects go to this outbox.
     pub(crate) fn enter(&self, connection: ConnectionId, outbox: Arc<Outbox>) {
         let peer = AttachedConnection {
             outbox,
@@ -127,12 +128,12 @@ impl<D: Disk> Vhost<D> {
         self.state.lock().peers.insert(connection, peer);
     }
 
-    /// Forgets a connection that has said goodbye to the core.
+    /// Removes a connection whose close the core has handled.
     pub(crate) fn disconnect(&self, connection: ConnectionId) {
         self.state.lock().peers.remove(&connection);
     }
 
-    /// The last LSN that is durable. In memory everything is as safe as it will be.
+    /// The last durable LSN. Without a journal every LSN counts as durable.
     pub(crate) fn durable(&self) -> Lsn {
         let store = self.store.as_ref();
         store.map_or(Lsn(u64::MAX), |store| store.durable())
@@ -147,7 +148,7 @@ impl<D: Disk> Vhost<D> {
     }
 
     /// Begins to copy all durable state, topology first, into the running checkpoint. Copies with
-    /// lower names than `trusted` are made anew.
+    /// LSNs below `trusted` are not kept.
     pub(crate) fn begin_snapshot(&self, trusted: Lsn) -> Result<Snapshot, Failed> {
         Ok(self.lock()?.core.begin_snapshot(trusted))
     }
@@ -182,7 +183,8 @@ impl<D: Disk> Vhost<D> {
         Ok(Some(copy))
     }
 
-    /// Call it under the lock that keeps what the facts say from changing.
+    /// Appends a block to the checkpoint; to be called under the lock that keeps the state from
+    /// changing.
     fn append_block(&self, store: &Store<D>, now: Now, facts: Vec<Fact>) -> (Lsn, Wake) {
         let record = Record {
             lsn: Lsn(0),
@@ -194,12 +196,13 @@ impl<D: Disk> Vhost<D> {
         store.journal().append_block(block)
     }
 
-    /// Does what a gateway has handed over, as much under one hold as [`HoldBudget`] says, until all is done or a hold has used up its time: then others have their turn first.
+    /// Does the work of a gateway's batch, in holds within [`HoldBudget`], until all is done or a
+    /// hold has used up its time: then other connections come first.
     pub(crate) fn run(&self, batch: &mut Batch, outbox: &Outbox) -> Result<RunOutcome, Failed> {
         while !batch.is_empty() {
             let is_used_up = self.hold(Some(batch), |now, core, effects, batch| {
                 if let Some(batch) = batch {
-                    // What others caused so far comes before what this batch causes.
+                    // Effects caused by others so far precede those of this batch.
                     outbox.drain(|effects| batch.push_effects(effects));
                     batch.apply(now, core, effects, self.budget);
                 }
@@ -212,7 +215,7 @@ impl<D: Disk> Vhost<D> {
         Ok(RunOutcome::Finished)
     }
 
-    /// Fires what is due. Returns when to come again.
+    /// Does what is due. Returns when to call it again.
     pub(crate) fn tick(&self) -> Result<Millis, Failed> {
         self.hold(None, |now, core, effects, _| {
             let due = match core.tick(now, self.budget.commands, effects) {
@@ -224,7 +227,7 @@ impl<D: Disk> Vhost<D> {
         })
     }
 
-    /// Lets the core do something for nobody's connection.
+    /// Works on the core for no connection.
     pub(crate) fn work<T>(
         &self,
         work: impl FnOnce(Now, &mut Core, &mut Effects) -> T,
@@ -249,8 +252,8 @@ impl<D: Disk> Vhost<D> {
         })
     }
 
-    /// One hold of the lock: `work` on the core, then its effects to where they belong. The batch
-    /// whose work it is gets its own at once.
+    /// One hold of the lock: runs `work` on the core, then distributes the effects. The batch that
+    /// the work is for gets its own at once.
     fn hold<T>(
         &self,
         mut own: Option<&mut Batch>,
@@ -269,14 +272,14 @@ impl<D: Disk> Vhost<D> {
             work(now, core, effects, own.as_deref_mut())
         }));
         let Ok(result) = result else {
-            // Nobody was told anything of this batch.
+            // Nothing of this batch was told to anybody.
             if let (Some(store), Some(reservation)) = (&self.store, reservation) {
                 store.abandon(reservation);
             }
             return Err(self.fail(state));
         };
         let unspills = self.pager.take_spilled(&mut state.effects.released);
-        // Before anyone can wait for these records.
+        // Before any connection can wait for these records.
         let wake = if let (Some(store), Some(reservation)) = (&self.store, reservation) {
             let VhostState { core, effects, .. } = &mut *state;
             store.fill(reservation, core, effects)
@@ -293,7 +296,7 @@ impl<D: Disk> Vhost<D> {
         Ok(result)
     }
 
-    /// One look at the core, for listings: a slice of objects at a time.
+    /// Reads the core, for listings: a slice of objects at a time.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Core) -> T) -> Result<T, Failed> {
         let mut state = self.lock()?;
         let begun_ns = self.clock.elapsed_ns();
@@ -305,12 +308,12 @@ impl<D: Disk> Vhost<D> {
         Ok(seen)
     }
 
-    /// Where its messages are that are not in memory.
+    /// The pager of the node.
     pub(crate) fn pager(&self) -> &Pager<D> {
         &self.pager
     }
 
-    /// Tells the pager what messages take. Who waited for that is woken once the lock is free.
+    /// Tells the pager the memory of the messages. Waiters are woken once the lock is released.
     fn note_memory(&self, state: &mut VhostState) -> MemoryWakes {
         let memory = state.core.memory();
         let before = std::mem::replace(&mut state.memory, memory);
@@ -322,24 +325,24 @@ impl<D: Disk> Vhost<D> {
         self.pager.used(before, memory)
     }
 
-    /// The longest hold so far by what its work is estimated to take, in nanoseconds.
+    /// The longest hold so far by the estimated cost of its work, in nanoseconds.
     #[cfg(test)]
     pub(crate) fn longest_estimate_ns(&self) -> u64 {
         self.state.lock().longest_estimate_ns
     }
 
-    /// What all messages take.
+    /// Number and bytes of all messages, in memory and on disk.
     pub(crate) fn memory(&self) -> Memory {
         self.state.lock().core.memory()
     }
 
-    /// Memory that all messages take, about, in bytes.
+    /// Estimated memory of all messages, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        // What is shared is freed outside of the lock, too.
+        // Shared parts are freed outside the lock, too.
         self.memory_bytes.load(Ordering::Relaxed) + self.shared_memory.bytes()
     }
 
-    /// Ready when an earlier deadline came up than the timer task sleeps for.
+    /// Ready when there is a deadline before the one that the timer task sleeps for.
     pub(crate) async fn earlier(&self) {
         self.timer.woken().await;
     }
@@ -352,7 +355,7 @@ impl<D: Disk> Vhost<D> {
         Ok(state)
     }
 
-    /// Ends a hold: lets others in first, then wakes whom the batch had something for.
+    /// Ends a hold: releases the lock, then wakes the tasks that the batch had effects for.
     fn finish(&self, now: Now, mut state: Guard<'_>, begun_ns: u64, unspills: Vec<Lsn>) {
         let events = std::mem::take(&mut state.effects.log);
         let due = if state.core.has_work() {
@@ -387,7 +390,7 @@ impl<D: Disk> Vhost<D> {
         }
     }
 
-    /// Does something under the lock for who has nobody to catch a panic; it fails the core.
+    /// Runs work under the lock for a caller that does not catch panics; a panic fails the core.
     fn caught<'a, T>(
         &self,
         mut state: Guard<'a>,
@@ -399,7 +402,7 @@ impl<D: Disk> Vhost<D> {
         }
     }
 
-    /// The core panicked, its state is worth nothing: nobody gets at it again.
+    /// Marks the core as failed after a panic: its state is unusable, and it is not used again.
     fn fail(&self, state: Guard<'_>) -> Failed {
         self.failed.store(true, Ordering::Release);
         tracing::error!(vhost = %self.name, "the core failed; its links are closed");
@@ -416,7 +419,7 @@ impl<D: Disk> Vhost<D> {
         &self.name
     }
 
-    /// Ends it: no record of it follows. Its connections are called.
+    /// Deletes the vhost: no record of it follows. Its connections are woken.
     pub(crate) fn delete(&self) {
         let state = self.state.lock();
         self.deleted.store(true, Ordering::Release);
@@ -432,8 +435,8 @@ impl<D: Disk> Vhost<D> {
         self.deleted.load(Ordering::Acquire)
     }
 
-    /// Frees a piece of what is in a deleted vhost; bodies in the journal go once the record that
-    /// deletes it is durable. False when nothing is left.
+    /// Frees a part of the content of a deleted vhost; bodies in the journal are released once the
+    /// record of the deletion is durable. False when nothing is left.
     pub(crate) fn dissolve(&self, deleted_by: Lsn) -> bool {
         let mut state = self.state.lock();
         let begun_ns = self.clock.elapsed_ns();
@@ -452,7 +455,7 @@ impl<D: Disk> Vhost<D> {
         more == More::Yes
     }
 
-    /// Whether its lock can be had in this time. Blocks.
+    /// Whether its lock can be taken within this time. Blocks.
     pub(crate) fn answers_within(&self, time: Duration) -> bool {
         self.state.try_lock_for(time).is_some()
     }
@@ -461,12 +464,12 @@ impl<D: Disk> Vhost<D> {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Queues that came and went.
+    /// Declarations and deletions of queues.
     pub(crate) fn queue_churn(&self) -> QueueChurn {
         self.state.lock().core.counters().queues
     }
 
-    /// The same, as if all that are left were deleted now.
+    /// The same, as if the queues that exist were deleted now.
     pub(crate) fn queue_churn_at_end(&self) -> QueueChurn {
         self.state.lock().core.queue_churn_at_end()
     }

@@ -165,9 +165,9 @@ impl Sections<'_> {
 enum Body {
     /// Data sections, joined to one.
     Data(Vec<u8>),
-    /// A value.
+    /// A single value.
     Value(Value),
-    /// Sequences.
+    /// Sequences of values.
     Sequences(Vec<Value>),
     /// The message has no body section.
     Absent,
