@@ -167,7 +167,7 @@ pub const MESSAGE_OVERHEAD_BYTES: u64 = 224;
 /// Bare bytes lie in blocks of the allocator that are larger, about by one part in so many: by up to a
 /// quarter where they are little more than a block, by 5 % where they are large.
 pub const ALLOCATOR_WASTE_PARTS: u64 = 8;
-/// Memory of a binding beside its key and arguments, about, in bytes: it stands in two trees.
+/// Memory of a binding beside its key and arguments, about, in bytes: it is in two trees.
 pub const BINDING_OVERHEAD_BYTES: u64 = 256;
 /// Memory of an exchange beside its name, arguments and bindings, about, in bytes.
 pub const EXCHANGE_OVERHEAD_BYTES: u64 = 528;
@@ -235,7 +235,7 @@ pub const HTTP_PATH_NAME_BYTES_MAX: usize = 4 * 1024;
 /// HTTP connections beyond the setting that are served `/health` and nothing else: a health check
 /// is answered however many other connections are open.
 pub const HTTP_HEALTH_CONNECTIONS_MAX: usize = 16;
-/// How long one of these lasts; when there are too many the oldest goes first.
+/// How long one of these lasts; when there are too many the oldest is closed.
 pub const HTTP_HEALTH_CONNECTION_MS: u64 = 5_000;
 /// The part of `http-connections-max` that one address may hold, in percent.
 pub const HTTP_ADDRESS_PERCENT_MAX: usize = 75;
@@ -267,7 +267,7 @@ pub const SEARCH_PATTERN_BACKTRACKS_MAX: usize = 1_000;
 /// Lines of the audit log in a second about what one user is granted, and about what it is refused
 /// likewise; the rest is counted.
 pub const AUDIT_LINES_MAX: u32 = 20;
-/// Users that the audit log tells apart in a second; the others share their lines.
+/// Users that the audit log distinguishes in a second; the others share their lines.
 pub const AUDIT_USERS_MAX: usize = 1_024;
 /// Characters of a name or a reason in a line of the audit log.
 pub const AUDIT_TEXT_CHARS_MAX: usize = 512;

@@ -1,7 +1,7 @@
 //! The two clocks of the broker: monotonic and wall clock.
 
-/// Milliseconds on a clock that only goes forward (boot time, counting while suspended).
-/// Every deadline is of this kind.
+/// Milliseconds on a monotonic clock (boot time, counting while suspended). Every deadline is of
+/// this kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Millis(pub u64);
 
@@ -21,8 +21,8 @@ impl Millis {
     }
 }
 
-/// Milliseconds of wall-clock time since 1970-01-01T00:00:00Z, as an AMQP `timestamp`.
-/// Goes into histories and journal stamps only, never into a deadline.
+/// Milliseconds of wall-clock time since 1970-01-01T00:00:00Z, as an AMQP `timestamp`. Used in
+/// histories and time stamps of the journal only, never into a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(pub i64);
 

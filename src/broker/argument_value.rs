@@ -1,7 +1,8 @@
 //! Argument values: reading, comparing, showing in errors, and converting to the types RabbitMQ
 //! echoes.
 //!
-//! Recursion goes along values whose depth decoding has bounded (`limits::VALUE_DEPTH_MAX`).
+//! Recursion follows values whose depth was bounded when they were decoded
+//! (`limits::VALUE_DEPTH_MAX`).
 
 use super::Error;
 use crate::base::limits::ARGUMENTS_BYTES_MAX;

@@ -313,7 +313,7 @@ pub enum UpkeepCommand {
     WriteDeaths,
     /// Raises or clears an alarm: publishers get no credit while one stands.
     Alarm {
-        /// Whether an alarm stands now.
+        /// Whether an alarm is in effect now.
         raised: bool,
     },
 }

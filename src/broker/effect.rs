@@ -60,7 +60,7 @@ pub enum Effect {
     },
     /// An alarm was raised or cleared: stop or resume credit to publishers.
     Alarm {
-        /// Whether an alarm stands now.
+        /// Whether an alarm is in effect now.
         raised: bool,
     },
 }

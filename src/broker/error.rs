@@ -26,7 +26,7 @@ impl std::fmt::Display for ObjectKind {
     }
 }
 
-/// A refused command. The peer's or operator's fault, never ours.
+/// A refused command. The peer's or operator's fault, never the broker's.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum Error {

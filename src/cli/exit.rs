@@ -96,7 +96,7 @@ pub(super) struct Failure {
     pub(super) kind: FailureKind,
     /// What went wrong, in one sentence.
     what: String,
-    /// What to do about it.
+    /// What can be done about it, if anything.
     advice: Option<String>,
 }
 

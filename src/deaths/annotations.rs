@@ -58,7 +58,7 @@ impl EvidenceLevel {
 /// The receiver of a history, who decides whose user names and addresses are shown in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Viewer<'a> {
-    /// It sees nobody's. The default.
+    /// It sees none. The default.
     #[default]
     Nobody,
     /// It is this user and sees its own.

@@ -25,7 +25,7 @@ pub struct HistoryFull;
 /// ```
 ///
 /// Folded queues are older than all entries but that of the first death, which is kept wherever it
-/// stands. While it is the oldest entry, some were folded behind its back.
+/// is. While it is the oldest entry, newer ones than it were folded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Folded {
     /// The queues, by the time of the latest folded death, oldest first. A queue with a newer entry

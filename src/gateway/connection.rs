@@ -85,7 +85,7 @@ pub struct Gateway {
     pub(super) own_bytes: u64,
     /// The last durable LSN that the gateway was told.
     pub(super) durable: Lsn,
-    /// Whether an alarm stands, so that publishers get no credit.
+    /// Whether an alarm is in effect, so that publishers get no credit.
     pub(super) alarm: bool,
     /// Whether memory is nearly used up: publishers get no more credit, and keep what they have.
     pub(super) crowded: bool,

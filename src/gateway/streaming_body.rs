@@ -303,7 +303,7 @@ impl Gateway {
         unwritten.sum::<u64>() > STREAMING_UNWRITTEN_BYTES_MAX
     }
 
-    /// Whether messages are being streamed in while an alarm stands.
+    /// Whether messages are being streamed in while an alarm is in effect.
     pub fn is_streaming_in_alarm(&self) -> bool {
         let arrives = |kind: &LinkKind| match kind {
             LinkKind::Publisher(publisher) => publisher.streaming.is_some(),

@@ -29,7 +29,8 @@ pub enum Event {
     /// The peer opened. A server answers with [`super::Connection::open`] or
     /// [`super::Connection::refuse_open`]; until then nothing more is read.
     Opened(Box<Open>),
-    /// The peer began a session and the engine answered it (client: the server answered ours).
+    /// The peer began a session and the engine answered it (client: the server answered the
+    /// engine's).
     SessionBegun {
         /// The session that it concerns.
         session: SessionHandle,
@@ -81,7 +82,8 @@ pub enum Event {
         /// The peer asked for the link's state; the engine answers.
         echo: bool,
     },
-    /// We receive: the sender's credit was used up by its drain, or its `available` changed.
+    /// Where the engine receives: the sender used its credit up by draining, or its `available`
+    /// changed.
     SenderFlow {
         /// The link that it concerns.
         link: LinkHandle,

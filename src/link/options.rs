@@ -33,7 +33,7 @@ pub struct LinkOptions {
     pub part_bytes: u64,
     /// First next-outgoing-id of each session. Default: 0xfffffffc, close to the wrap.
     pub initial_outgoing_id: Serial,
-    /// First delivery-count of links on which we send. Default: 0xfffffffb, close to the wrap.
+    /// First delivery-count of sending links. Default: 0xfffffffb, close to the wrap.
     pub initial_delivery_count: Serial,
     /// First delivery-id of each session. Default: 0.
     pub initial_delivery_id: Serial,

@@ -75,7 +75,7 @@ pub enum Progress {
     Later(Prepared),
 }
 
-/// What is to be answered: writing it takes no lock.
+/// The result of a request; encoding the answer takes no lock.
 #[derive(Debug)]
 pub struct Outcome {
     result: Result<Success, Refusal>,

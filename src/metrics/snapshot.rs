@@ -100,9 +100,9 @@ pub struct Snapshot {
     pub links: Links,
     /// Number of broken invariants since the process began.
     pub invariants_broken: u64,
-    /// Whether the alarm of memory stands, so that publishers get no credit.
+    /// Whether the alarm of memory is in effect, so that publishers get no credit.
     pub memory_alarm: bool,
-    /// Whether the alarm of the disk stands, so that publishers get no credit.
+    /// Whether the alarm of the disk is in effect, so that publishers get no credit.
     pub disk_free_alarm: bool,
     /// The counts of each vhost, by name.
     pub vhosts: Vec<Vhost>,

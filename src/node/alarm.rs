@@ -10,7 +10,7 @@ use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Gauge, Lsn};
 use crate::store::{Disk, StoreState};
 
-/// The alarms, and the values they were judged by. While one stands publishers get no credit;
+/// The alarms, and the values they were judged by. While one is in effect publishers get no credit;
 /// consumers go on. Each ends by itself, except that of a poisoned journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -28,7 +28,7 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// Whether any alarm stands, so that publishers are stopped.
+    /// Whether any alarm is in effect, so that publishers are stopped.
     pub fn is_any(&self) -> bool {
         let well = matches!(self.journal, None | Some(StoreState::Open));
         self.memory_alarm || self.disk_free_alarm || !well
@@ -86,13 +86,13 @@ impl Board {
     }
 }
 
-/// The values of one check. While they are the same and no alarm stands, nothing happens in the
-/// broker.
+/// The values of one check. While they are the same and no alarm is in effect, nothing happens in
+/// the broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AlarmReading {
     used_bytes: u64,
     durable: Option<Lsn>,
-    /// Whether an alarm stands: then its end must be noticed soon.
+    /// Whether an alarm is in effect: then its end must be noticed soon.
     pub(crate) is_alarm: bool,
 }
 
@@ -175,14 +175,15 @@ fn tell(before: Alarms, now: Alarms, limits: Limits) {
     }
 }
 
-/// Whether more than the limit is used; an alarm stands until a tenth of the limit is free again,
-/// so that it does not flutter. 0: no limit.
+/// Whether more than the limit is used; an alarm is in effect until a tenth of the limit is free
+/// again, so that it does not flutter. 0: no limit.
 const fn is_above(raised: bool, used: u64, limit: u64) -> bool {
     let bound = if raised { limit - limit / 10 } else { limit };
     limit > 0 && used > bound
 }
 
-/// Whether less than the limit is free; an alarm stands until a tenth more than the limit is free.
+/// Whether less than the limit is free; an alarm is in effect until a tenth more than the limit is
+/// free.
 const fn is_below(raised: bool, free: u64, limit: u64) -> bool {
     let bound = if raised {
         limit.saturating_add(limit / 10)

@@ -18,7 +18,7 @@ pub(crate) struct Vhosts<D: Disk> {
 #[derive(Debug)]
 struct VhostSlot<D: Disk> {
     vhosts: BTreeMap<Name, Arc<Vhost<D>>>,
-    /// Whether an alarm stands: publishers get no credit in any vhost.
+    /// Whether an alarm is in effect: publishers get no credit in any vhost.
     alarm: bool,
     /// What becomes of dead letters that get nowhere, if that is other than at the start.
     undeliverable: Option<Undeliverable>,

@@ -173,7 +173,7 @@ impl Archive {
     }
 }
 
-/// What is read of a message.
+/// The content of a message.
 #[derive(Clone, PartialEq, Debug)]
 struct Read {
     bare: Vec<u8>,

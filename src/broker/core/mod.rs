@@ -265,7 +265,7 @@ impl Core {
         }
     }
 
-    /// Whether an alarm stands, so that publishers get no credit.
+    /// Whether an alarm is in effect, so that publishers get no credit.
     pub const fn is_alarmed(&self) -> bool {
         self.alarm
     }
@@ -332,7 +332,7 @@ impl Core {
         names.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Handles one command. Never fails, never waits: what is refused is in the reply. Call
+    /// Handles one command. Never fails, never waits: a refusal is in the reply. Call
     /// [`Core::tick`] when [`Core::has_work`] afterwards: long work is done in slices.
     pub fn apply(&mut self, now: Now, command: Command, effects: &mut Effects) -> Reply {
         self.wake_due(now);

@@ -257,7 +257,7 @@ fn plain_len(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-/// A uint or ulong of any width that fits 64 bits.
+/// Reads a uint or ulong of any width.
 pub(super) fn number(field: Option<&[u8]>) -> Option<u64> {
     Some(match *field? {
         [0x43 | 0x44] => 0,

@@ -40,7 +40,7 @@ pub enum ImportStep {
 /// Why an item of a file is not imported.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Problem {
-    /// RabbitMQ has this and we have not: the rest is imported.
+    /// It uses a feature of RabbitMQ that Coroner does not have: the other items are imported.
     Unsupported(String),
     /// It is invalid: nothing is imported.
     Wrong(String),

@@ -222,7 +222,7 @@ pub enum Endpoint {
     PutGlobalParameter,
     /// Deletes a global parameter.
     DeleteGlobalParameter,
-    /// Checks that no alarm of memory or disk stands.
+    /// Checks that no alarm of memory or disk is in effect.
     HealthAlarms,
     /// Checks the same on this node.
     HealthLocalAlarms,

@@ -1,6 +1,7 @@
 //! Conversion of AMQP values to JSON and back.
 //!
-//! Recursion goes along values whose depth decoding has bounded (`limits::VALUE_DEPTH_MAX`).
+//! Recursion follows values whose depth was bounded when they were decoded
+//! (`limits::VALUE_DEPTH_MAX`).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
