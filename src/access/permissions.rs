@@ -181,8 +181,8 @@ impl Pattern {
 }
 
 impl Pattern {
-    /// What a match with a name may take, about, in nanoseconds, of a pattern that [`Pattern::check_names`]
-    /// has let through.
+    /// Estimated cost of a match with a name, in nanoseconds, for a pattern that
+    /// [`Pattern::check_names`] accepts.
     pub fn match_ns(&self, name: &str) -> u64 {
         match &self.matcher {
             Matcher::Nothing | Matcher::Everything => 10,
@@ -276,7 +276,7 @@ impl Permissions {
         self.of(right).matches(checked_name(name))
     }
 
-    /// What looking whether it is given may take, about, in nanoseconds.
+    /// Estimated cost of checking one permission, in nanoseconds.
     pub fn allow_ns(&self, right: Right, name: &str) -> u64 {
         self.of(right).match_ns(checked_name(name))
     }
@@ -320,14 +320,14 @@ impl TopicPermissions {
         })
     }
 
-    /// The first of these keys that may not be published with. It takes as long as the patterns do for so
-    /// many keys: call it where nobody waits.
+    /// The index of the first key that may not be published with. It takes as long as matching all
+    /// these keys with the pattern: to be called on a thread that nobody waits for.
     pub fn first_forbidden(&self, keys: &[Name]) -> Option<u32> {
         let index = keys.iter().position(|key| !self.write.matches(key))?;
         u32::try_from(index).ok()
     }
 
-    /// Refuses patterns that are larger than those that are kept, or may take long over a key.
+    /// Refuses patterns larger than the broker keeps, or that may take long for one key.
     pub fn check_kept(patterns: [&str; 2], user: &str, vhost: &str) -> Result<(), PatternError> {
         let check = |pattern| {
             Pattern::check_kept_as(pattern, &topic_source(pattern, user, vhost))?;

@@ -14,7 +14,7 @@ use super::locks::{RankedMutex, before_waking, rank};
 #[derive(Clone, Debug, Default)]
 pub struct Gauge {
     sum: Arc<Sum>,
-    /// Its growth wakes nobody: see [`Gauge::under_lock`].
+    /// Whether its growth wakes no task: see [`Gauge::under_lock`].
     is_quiet: bool,
 }
 
@@ -54,8 +54,8 @@ impl Gauge {
         self.sum.bytes.load(Memory::Relaxed)
     }
 
-    /// The same sum for what is done under a lock: its growth wakes nobody. Who holds the lock calls
-    /// [`Gauge::wake_if_due`] afterwards.
+    /// The same sum for charges under a lock: their growth wakes no task. The holder of the lock
+    /// calls [`Gauge::wake_if_due`] afterwards.
     #[must_use]
     pub fn under_lock(&self) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Gauge {
         }
     }
 
-    /// Wakes who waits for growth, if there was enough.
+    /// Wakes the task that waits for growth, if the sum is above its bound.
     pub fn wake_if_due(&self) {
         if self.bytes() > self.sum.wake_above_bytes.load(Memory::SeqCst) {
             self.wake();

@@ -117,11 +117,13 @@ pub const ROUTING_KEY_BYTES_MAX: usize = 1024;
 /// Dots in a routing key or binding key: as many as a key of 256 bytes can have, which is more than
 /// any key in RabbitMQ. A topic exchange looks at each word with all patterns that match so far.
 pub const ROUTING_KEY_DOTS_MAX: usize = 256;
-/// Queues that one message is routed to: it enters all of them in one step and one record, so that it is
-/// in all of them after a crash or in none. Also for a dead letter, which is unroutable beyond it.
+/// Queues that one message is routed to: it enters all of them in one step and one record, so that
+/// it is in all of them after a crash or in none. Also for a dead letter, which is unroutable
+/// beyond it.
 pub const ROUTED_QUEUES_MAX: usize = 16_384;
-/// Steps of finding these queues: keys, nodes of topic exchanges, bindings and places that are looked at,
-/// those that lead to the same queue again counted. It is not cut, and takes 40 to 100 ns for each.
+/// Steps of finding these queues: keys, nodes of topic exchanges, bindings and destinations that
+/// are examined, those that lead to the same queue again counted. The search is not sliced, and
+/// takes 40 to 100 ns for each.
 pub const ROUTING_STEPS_MAX: usize = 65_536;
 /// Longest address, in bytes: one of an exchange with the longest name and the longest key fits when
 /// each byte is percent-encoded.
@@ -189,9 +191,9 @@ pub const HISTORY_FOLDED_QUEUES_MAX: usize = 256;
 /// Entries of one history as a receiver gets them, in bytes: 64 with the longest names and one key
 /// fit, and two with as many CC keys as there may be. More are folded.
 pub const HISTORY_ENTRIES_BYTES_MAX: usize = 160 * 1024;
-/// Messages in the quarantine of a vhost, unless set otherwise: the oldest go first.
+/// Messages in the quarantine of a vhost, by default: the oldest are dropped first.
 pub const QUARANTINE_LENGTH_DEFAULT: u64 = 100_000;
-/// Bytes of bare messages in the quarantine of a vhost, unless set otherwise.
+/// Bytes of bare messages in the quarantine of a vhost, by default.
 pub const QUARANTINE_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
 /// Bytes of the body of an HTTP request that only names and sets things.
 pub const HTTP_BODY_BYTES_MAX: usize = 64 * 1024;

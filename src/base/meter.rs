@@ -110,7 +110,7 @@ impl Meter {
     }
 }
 
-/// Steps of finding where one message goes: a bounded number, with the time that they take.
+/// Counts the steps of routing one message: a bounded number, with their estimated time.
 #[derive(Debug)]
 pub struct Steps {
     left: Cell<usize>,
@@ -127,7 +127,7 @@ impl Default for Steps {
 }
 
 impl Steps {
-    /// Takes so many; breaks off if fewer are left.
+    /// Counts this many steps; breaks off if fewer are left.
     pub fn take(&self, step: Step, count: usize) -> ControlFlow<()> {
         let added = step
             .ns()
@@ -141,12 +141,12 @@ impl Steps {
         ControlFlow::Break(())
     }
 
-    /// Whether there were too many.
+    /// Whether there were more steps than allowed.
     pub const fn are_used_up(&self) -> bool {
         self.left.get() == 0
     }
 
-    /// What they took, estimated, in nanoseconds.
+    /// The estimated time of the steps, in nanoseconds.
     pub const fn ns(&self) -> u64 {
         self.ns.get()
     }

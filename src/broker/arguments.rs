@@ -77,10 +77,10 @@ impl DeadLetterStrategy {
     }
 }
 
-/// What becomes of a dead letter that gets nowhere. [evidence part 4]
+/// What happens to a dead letter that has no target. [evidence part 4]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OnUndeliverable {
-    /// A counted drop, as `RabbitMQ` does.
+    /// It is dropped, and the drop is counted, as in `RabbitMQ`.
     #[default]
     Drop,
     /// It moves to the quarantine of its vhost.
@@ -110,7 +110,7 @@ pub struct QueueArguments {
     pub dead_letter_routing_key: Option<Name>,
     /// `x-dead-letter-strategy`; absent: that of a policy, else at-most-once.
     pub dead_letter_strategy: Option<DeadLetterStrategy>,
-    /// `x-on-undeliverable`.
+    /// `x-on-undeliverable`; absent: that of a policy, else of the settings.
     pub on_undeliverable: Option<OnUndeliverable>,
     /// `x-overflow`.
     pub overflow: Option<Overflow>,
@@ -321,7 +321,7 @@ impl DeadLetterStrategy {
 }
 
 impl OnUndeliverable {
-    /// Reads the word; the error says which are right.
+    /// Reads the value of `x-on-undeliverable`; the error lists the accepted words.
     pub fn read(value: &Value) -> Result<Self, String> {
         read_word(value, &Self::ALL, Self::as_str)
     }

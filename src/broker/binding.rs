@@ -140,7 +140,7 @@ impl Places {
         !left
     }
 
-    /// Every place once, in order, until `visit` breaks off.
+    /// Visits each destination once, in order, until `visit` breaks off.
     pub fn try_for_each(
         &self,
         mut visit: impl FnMut(ResolvedDestination) -> ControlFlow<()>,

@@ -285,7 +285,7 @@ pub enum UpkeepCommand {
         /// it.
         default_queue_type: Option<Name>,
     },
-    /// What becomes of dead letters that get nowhere from now on.
+    /// Sets what happens to dead letters without a target from now on.
     Undeliverable(Undeliverable),
     /// A block was read back, as [`Effects::loads`](super::Effects::loads) asked.
     PagedIn(PagedIn),
@@ -335,12 +335,13 @@ pub struct Publish {
     pub message: Arc<Message>,
     /// The delivery was sent settled: the publisher wants no outcome.
     pub settled: bool,
-    /// Which of the keys is the first that may not be used if the exchange is a topic exchange.
+    /// Index of the first routing key that may not be used if the exchange is a topic exchange;
+    /// none: all may.
     pub forbidden: Option<u32>,
 }
 
 impl Publish {
-    /// The first key that may not be used if the exchange is a topic exchange.
+    /// The first routing key that may not be used if the exchange is a topic exchange.
     pub(super) fn forbidden_key(&self) -> Option<&Name> {
         let index = usize::try_from(self.forbidden?).ok()?;
         self.route.keys.get(index)

@@ -12,7 +12,7 @@ use crate::deaths::Reason;
 pub struct QueueCounters {
     /// Messages that entered, dead letters included.
     pub entered: u64,
-    /// Of these, dead letters.
+    /// Dead letters among them.
     pub dead_entered: u64,
     /// Messages refused because the queue was full.
     pub refused: u64,
@@ -26,7 +26,8 @@ pub struct QueueCounters {
     pub dead: ByReason,
     /// Dead letters that left for at least one target, by reason.
     pub dead_lettered: ByReason,
-    /// Dead letters that were moved to the quarantine, by what they would have been dropped for.
+    /// Dead letters that were moved to the quarantine, by the cause for which they would have been
+    /// dropped.
     pub quarantined: Drops,
     /// Deaths, by the condition that the consumer gave.
     pub conditions: Conditions,
@@ -41,19 +42,19 @@ pub struct Counters {
     pub published: u64,
     /// Of these, accepted.
     pub accepted: u64,
-    /// Of these, sent settled.
+    /// Messages published that were sent settled.
     pub presettled: u64,
-    /// Of all, reached no queue.
+    /// Messages published that reached no queue.
     pub unroutable: u64,
-    /// Of these, sent settled: dropped without a word.
+    /// Unroutable messages that were sent settled: dropped without an answer.
     pub unroutable_presettled: u64,
-    /// Of all, refused by a full queue.
+    /// Messages published that a full queue refused.
     pub refused: u64,
-    /// Of these, sent settled.
+    /// Refused messages that were sent settled.
     pub refused_presettled: u64,
     /// Deliveries to consumers.
     pub delivered: u64,
-    /// Of these, of messages that a consumer had before.
+    /// Deliveries of messages that a consumer had before.
     pub redelivered: u64,
     /// What consumers said of them.
     pub settled: Settled,
@@ -61,7 +62,8 @@ pub struct Counters {
     pub dead: ByReason,
     /// Dead letters that left for at least one target, by reason.
     pub dead_lettered: ByReason,
-    /// Dead letters that were moved to the quarantine, by what they would have been dropped for.
+    /// Dead letters that were moved to the quarantine, by the cause for which they would have been
+    /// dropped.
     pub quarantined: Drops,
     /// Deaths with a condition.
     pub with_condition: u64,
@@ -73,7 +75,7 @@ pub struct Counters {
     pub drops: Drops,
     /// Queues declared, created and deleted.
     pub queues: QueueChurn,
-    /// Sessions that began.
+    /// Sessions begun since the core was made.
     pub sessions: u64,
 }
 
@@ -292,7 +294,7 @@ impl Drops {
         &self.kinds
     }
 
-    /// Those for one reason of death, whatever the cause.
+    /// The count for one reason of death, whatever the cause.
     pub fn of_reason(&self, reason: Reason) -> u64 {
         let kinds = self.kinds.iter();
         let of_reason = kinds.filter(|kind| kind.reason == Some(reason));

@@ -53,7 +53,7 @@ pub struct SendResult {
     pub refused: Vec<QueueId>,
     /// Number of targets skipped because of a cycle without a rejection.
     pub cycled: usize,
-    /// The first of them.
+    /// The first of the skipped targets.
     pub closes_at: Option<QueueId>,
     /// Targets it waited for that are gone.
     pub gone: usize,
@@ -61,7 +61,7 @@ pub struct SendResult {
     pub exchange_missing: bool,
 }
 
-/// What becomes of the message in its queue. What is dropped may be quarantined in the end.
+/// What happens to the dead message in its queue. A drop may become a move to the quarantine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It is removed: every target that can take it has taken it.

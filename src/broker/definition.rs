@@ -18,7 +18,7 @@ pub struct Definition {
     pub dead_letter_routing_key: Option<Name>,
     /// `dead-letter-strategy`: at-most-once or at-least-once.
     pub dead_letter_strategy: Option<DeadLetterStrategy>,
-    /// `on-undeliverable`.
+    /// `on-undeliverable`: drop or quarantine.
     pub on_undeliverable: Option<OnUndeliverable>,
     /// `overflow`.
     pub overflow: Option<Overflow>,

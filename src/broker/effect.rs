@@ -105,7 +105,7 @@ pub enum ConsumerEnd {
     QueueDeleted,
 }
 
-/// Why a message goes to no queue though there are queues for it.
+/// Why a message enters no queue though there are queues for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
     "the message is routed to more than {ROUTED_QUEUES_MAX} queues, or finding them takes more than \

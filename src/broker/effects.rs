@@ -123,15 +123,15 @@ pub enum LogEvent {
         /// Messages since the last such line.
         count: u64,
     },
-    /// Dead letters of a queue got nowhere and were moved to the quarantine.
+    /// Dead letters of a queue had no target and were moved to the quarantine.
     Quarantined {
         /// The queue in which they died.
         queue: Name,
-        /// Why they died.
+        /// The reason of the death.
         reason: Option<Reason>,
-        /// Why they got nowhere.
+        /// Why they had no target.
         cause: DropCause,
-        /// How many since the last such line.
+        /// Messages since the last such line.
         count: u64,
     },
     /// A policy or argument will probably not do what was meant.
@@ -143,7 +143,8 @@ pub enum LogEvent {
         /// What is doubtful about it.
         warning: Warning,
     },
-    /// A dead letter came back to a queue by itself and goes no further; once for each distinct loop.
+    /// A dead letter was routed to a queue of its history without a rejection, and is sent no
+    /// further; logged once for each distinct cycle.
     Cycle {
         /// The queues of the cycle, in order.
         path: Vec<Name>,
@@ -167,7 +168,7 @@ pub enum DropCause {
     HistoryFull,
     /// It waited for a target, and its queue was deleted or lost its dead-letter exchange.
     PendingAbandoned,
-    /// The quarantine was full.
+    /// The quarantine was full, and it was the oldest message.
     QuarantineFull,
     /// Its queue was purged.
     Purged,
@@ -200,8 +201,8 @@ impl DropCause {
         Self::ConnectionLost,
     ];
 
-    /// Why a dead letter that would be dropped for this is in the quarantine; nothing if it cannot be
-    /// kept there.
+    /// The cause in the quarantine of a dead letter that would be dropped for this one; none if it
+    /// cannot be kept there.
     pub const fn of_quarantine(self) -> Option<QuarantineCause> {
         Some(match self {
             Self::NoDeadLetterExchange => QuarantineCause::NoDeadLetterExchange,

@@ -52,9 +52,10 @@ pub const RESERVED_PREFIX: &str = "amq.";
 /// Prefix of the names of temporary queues.
 pub const TEMPORARY_PREFIX: &str = "amq.gen-";
 
-/// The queue of each vhost that keeps dead letters which got nowhere. [evidence part 4]
+/// The queue of each vhost that keeps dead letters without a target. [evidence part 4]
 pub const QUARANTINE: &str = "amq.quarantine";
-/// The policy keys that do not reach it: what dies in it is dropped, and its oldest messages go first.
+/// The policy keys that do not apply to it: messages that die in it are dropped, and its oldest
+/// messages are dropped first.
 pub const QUARANTINE_IGNORES: [&str; 5] = [
     "dead-letter-exchange",
     "dead-letter-routing-key",

@@ -201,7 +201,7 @@ pub struct EffectiveSettings {
     pub dead_letter_routing_key: Option<Name>,
     /// What happens to a dead letter that no target takes.
     pub dead_letter_strategy: DeadLetterStrategy,
-    /// What becomes of a dead letter that gets nowhere, if anything says so.
+    /// What happens to a dead letter without a target; none: the vhost's setting decides.
     pub on_undeliverable: Option<OnUndeliverable>,
     /// What happens over a limit.
     pub overflow: Overflow,
@@ -363,8 +363,8 @@ impl Policies {
 }
 
 impl EffectiveSettings {
-    /// Whether what dies goes somewhere: along the dead-letter exchange, or to the quarantine where there
-    /// is none.
+    /// Whether dead letters are sent anywhere: to the dead-letter exchange, or to the quarantine if
+    /// there is none.
     #[inline]
     pub fn keeps_dead(&self) -> bool {
         self.dead_letter_exchange.is_some()

@@ -381,7 +381,7 @@ impl Router {
         out: &mut Vec<QueueId>,
     ) -> Steps {
         let steps = Steps::default();
-        // One that breaks off has used up its steps.
+        // A search that breaks off has used up its steps.
         let _ = self.walk(exchange, (keys, attributes), draw, &steps, out);
         if out.len() > 1 {
             out.sort_unstable();
@@ -390,8 +390,8 @@ impl Router {
         steps
     }
 
-    /// The queues that a message reaches, some of them more than once. What it reaches may be given in more
-    /// ways than there are queues and exchanges: each that is looked at is a step, and they are bounded.
+    /// Visits the queues that a message reaches, some of them more than once. There may be more
+    /// paths than queues and exchanges: each that is examined is a step, and steps are bounded.
     fn walk(
         &self,
         exchange: ExchangeId,

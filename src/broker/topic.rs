@@ -156,7 +156,7 @@ impl TopicTree {
         ControlFlow::Continue(())
     }
 
-    /// The nodes that the words of a key lead to.
+    /// Collects the nodes that the words of a key lead to.
     fn walk(
         &self,
         key: &str,

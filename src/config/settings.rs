@@ -101,7 +101,7 @@ pub struct Settings {
     pub collect_statistics_interval: Span,
 }
 
-/// All of them, the strongest first.
+/// All mechanisms, the strongest first.
 const SASL_MECHANISMS: [SaslMechanism; 5] = [
     SaslMechanism::External,
     SaslMechanism::ScramSha512,
@@ -344,8 +344,8 @@ impl Settings {
         self.death_evidence.unwrap_or(unset)
     }
 
-    /// What becomes of dead letters that get nowhere, unless their queue says: without a setting they are
-    /// quarantined, and dropped where RabbitMQ's rules are kept.
+    /// What happens to dead letters without a target, unless their queue sets it: by default they
+    /// are quarantined, and dropped where RabbitMQ's rules are kept.
     pub fn undeliverable(&self) -> UndeliverableSetting {
         let unset = if self.strict {
             UndeliverableSetting::Drop

@@ -129,7 +129,8 @@ const LAST_BY: &str = "x-opt-last-death-by";
 /// Reserved for the broker, though nothing writes it yet: it is removed from messages that clients
 /// send.
 const REDRIVES: &str = "x-opt-redrives";
-/// Why a message is in the quarantine, and round which loop it came; only there while it is.
+/// Why a message is in the quarantine; the queues of its cycle follow. Present only while it is
+/// there.
 const QUARANTINE_CAUSE: &str = "x-opt-quarantine-cause";
 const QUARANTINE_PATH: &str = "x-opt-quarantine-path";
 /// Number of text annotations about the first and the latest death.
@@ -203,7 +204,7 @@ impl History {
             .map(|(_, value)| Value::string(value))
     }
 
-    /// Writes why the message is in the quarantine; returns how many annotations that are.
+    /// Writes why the message is in the quarantine; returns the number of annotations written.
     fn write_quarantined(&self, why: &Quarantined, out: &mut Vec<u8>) -> usize {
         write_symbol(out, QUARANTINE_CAUSE);
         write_symbol(out, why.cause.as_str());

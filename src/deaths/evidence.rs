@@ -109,9 +109,9 @@ impl fmt::Debug for Evidence {
     }
 }
 
-/// The condition with which Azure's clients reject, whatever is wrong.
+/// The condition with which Azure's clients reject, whatever the reason.
 const DEAD_LETTER: &str = "com.microsoft:dead-letter";
-/// Where they say what is wrong: in the info.
+/// The keys in `info` in which they give the reason.
 const DEAD_LETTER_REASON: &str = "DeadLetterReason";
 const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
 /// In what a description ends that was cut: an ellipsis.
@@ -206,8 +206,9 @@ impl Evidence {
         }
     }
 
-    /// Condition and description as lists show them: as they were sent, but of `com.microsoft:dead-letter`
-    /// what stands in its info as `DeadLetterReason` and `DeadLetterErrorDescription`.
+    /// Condition and description for listings: as they were sent, but of
+    /// `com.microsoft:dead-letter` the `DeadLetterReason` and `DeadLetterErrorDescription` in its
+    /// info.
     pub fn shown(&self) -> (Option<Name>, Option<Name>) {
         let mut shown = (self.condition.clone(), self.description.clone());
         if self.condition.as_deref() != Some(DEAD_LETTER) {

@@ -159,7 +159,7 @@ impl Folded {
         self.queues.remove(place);
     }
 
-    /// Takes all queues out: what is in these entries closes no loop any more. Their totals stay.
+    /// Removes all queues: these entries close no cycle any more. Their totals stay.
     pub(super) fn forget_all(&mut self) {
         self.queues.clear();
         self.first_died_again();

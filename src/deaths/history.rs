@@ -32,10 +32,10 @@ pub struct History {
     entries_bytes: usize,
     /// Totals of the entries that were folded; none if there are none.
     folded: Option<Arc<Folded>>,
-    /// So many of the newest entries are younger than the latest redrive; none: there was none. What is
-    /// older is told, and closes no loop.
+    /// Number of newest entries that are younger than the latest redrive; none: there was none.
+    /// Older entries are shown, and close no cycle.
     fence: Option<usize>,
-    /// Why its message is in the quarantine, if it is.
+    /// Why its message is in the quarantine; none if it is not.
     quarantined: Option<Arc<Quarantined>>,
     /// Bytes that it was read from: then its names are its own.
     read_bytes: usize,
@@ -68,7 +68,7 @@ impl fmt::Debug for History {
     }
 }
 
-/// What a stored history has beside its entries, each part only if there is something to say.
+/// The parts of a stored history besides its entries, each present only if needed.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     pub(super) folded: Option<Folded>,
@@ -176,7 +176,7 @@ impl History {
         {
             Arc::make_mut(folded).forget(&death.queue);
         }
-        // An entry that goes to the front across the fence is on this side of it from then on.
+        // An entry that moves to the front across the fence is on its near side from then on.
         let fence = previous.and_then(|history| history.fence);
         let fence = fence.map(|fence| match place {
             Some(place) if place < fence => fence,
@@ -217,7 +217,7 @@ impl History {
         }
         let mut newer = self.entries.iter().take(place);
         let is_known = newer.any(|newer| *newer.queue == *entry.queue);
-        // Of what is behind the fence the totals stay, and no name: it closes no loop.
+        // Entries behind the fence leave their totals, and no name: they close no cycle.
         let is_behind_fence = self.fence.is_some_and(|fence| place >= fence);
         if let Some(fence) = &mut self.fence
             && !is_behind_fence
@@ -282,9 +282,9 @@ impl History {
         self.folded.as_deref()
     }
 
-    /// The history of a message that is brought back after these deaths: they stay told and counted, but
-    /// the cycle rule looks no further back than to here. What it expired in on its way to where it was
-    /// brought back from would else drop it as a loop. [evidence part 3]
+    /// The history of a message that is redriven after these deaths: they stay shown and counted,
+    /// but the cycle rule looks back only to here. Otherwise a death on the way to where it was
+    /// redriven from would count as a cycle. [evidence part 3]
     #[must_use]
     #[cfg_attr(
         not(any(test, feature = "internals")),
@@ -307,17 +307,17 @@ impl History {
         }
     }
 
-    /// How many of the newest entries are younger than the latest redrive; nothing if there was none.
+    /// Number of newest entries that are younger than the latest redrive; none if there was none.
     pub(super) const fn fence(&self) -> Option<usize> {
         self.fence
     }
 
-    /// Why its message is in the quarantine; nothing if it is not.
+    /// Why its message is in the quarantine; none if it is not.
     pub fn quarantined(&self) -> Option<&Quarantined> {
         self.quarantined.as_deref()
     }
 
-    /// This history as its message has it in the quarantine. The next death has nothing of that.
+    /// This history as its message has it in the quarantine. The next death removes that.
     #[must_use]
     pub fn quarantined_for(&self, why: Quarantined) -> Self {
         Self {
@@ -327,8 +327,8 @@ impl History {
         }
     }
 
-    /// The queues of the loop for which its message is in the quarantine, in order; empty if it is there
-    /// for another cause, or not at all.
+    /// The queues of the cycle for which its message is in the quarantine, in order; empty if it is
+    /// there for another cause, or not at all.
     pub fn quarantine_path(&self) -> Vec<Name> {
         let closes_at = self.quarantined().and_then(|why| why.closes_at.as_ref());
         closes_at.map_or_else(Vec::new, |queue| self.cycle_path(queue))
@@ -404,8 +404,8 @@ impl History {
         path
     }
 
-    /// The queues from the latest death back to the oldest, those of folded entries at their place, or
-    /// back to the latest redrive.
+    /// The queues from the latest death back to the oldest, those of folded entries at their place,
+    /// or back to the latest redrive.
     fn back(&self) -> impl Iterator<Item = Passed<'_>> {
         let folded = self.folded();
         let is_first_oldest = folded.is_some() && self.first + 1 == self.entries.len();

@@ -20,8 +20,8 @@
 //! queue     name: string, a rejected was folded since its latest death: boolean; oldest first
 //! ```
 //!
-//! Part 3 (redrives) is kept for what comes. Part 4 says why the message is in the quarantine: cause:
-//! symbol, the queue in which its loop would close: string or null.
+//! Part 3 (redrives) is reserved. Part 4 says why the message is in the quarantine: cause: symbol,
+//! the queue in which its cycle would close: string or null.
 //!
 //! The last failure of a message that waits is stored apart: its time (timestamp), then its evidence as
 //! above, without the boolean in front and without a rule.
@@ -44,9 +44,9 @@ use crate::wire::{
 const VERSION: u8 = 1;
 /// The kind of the part with the folded entries.
 const FOLDED: u64 = 1;
-/// The part of the fence of the latest redrive.
+/// The kind of the part with the fence of the latest redrive.
 const FENCE: u64 = 2;
-/// The part of why the message is in the quarantine.
+/// The kind of the part that says why the message is in the quarantine.
 const QUARANTINED: u64 = 4;
 
 /// Why a stored history cannot be read: damage, or a newer version.
@@ -129,7 +129,7 @@ impl History {
         }
     }
 
-    /// The rules of all entries, those of several ones once: as a rule one or two.
+    /// The rules of all entries, each once: usually one or two.
     fn rules(&self) -> SmallVec<[&Name; 4]> {
         let mut rules: SmallVec<[&Name; 4]> = SmallVec::new();
         for rule in self.entries().iter().filter_map(|entry| rule_of(entry)) {
@@ -183,7 +183,7 @@ impl LastFailure {
     }
 }
 
-/// What sent the message on at the latest death of an entry.
+/// The rule that set the dead-letter exchange at the latest death of an entry.
 fn rule_of(entry: &Entry) -> Option<&Name> {
     entry.evidence.as_ref()?.rule.as_ref()
 }

@@ -1,5 +1,5 @@
-//! What a message in the quarantine says beside its deaths: why it is there, and round which loop it
-//! came. [evidence part 4]
+//! The part of a history that only a message in the quarantine has: why it is there, and the queues
+//! of its cycle. [evidence part 4]
 
 use std::sync::Arc;
 
@@ -9,15 +9,16 @@ use crate::base::Name;
 /// Why a dead letter is kept in the quarantine rather than moved on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum QuarantineCause {
-    /// The queue has no dead-letter exchange, and was told to quarantine what dies all the same.
+    /// The queue has no dead-letter exchange, and was set to quarantine its dead letters all the
+    /// same.
     NoDeadLetterExchange,
-    /// The dead-letter exchange is not there.
+    /// The dead-letter exchange does not exist.
     ExchangeMissing,
-    /// No queue is bound to the dead-letter exchange for it.
+    /// The dead-letter exchange routes it to no queue.
     Unroutable,
     /// Every target refused it.
     TargetFull,
-    /// It came back to a queue by itself.
+    /// It was in that queue before and was not rejected since.
     Cycle,
     /// Its history has no room for the name of one more queue.
     HistoryFull,
@@ -26,7 +27,7 @@ pub enum QuarantineCause {
 }
 
 impl QuarantineCause {
-    /// All of them.
+    /// All causes, in the order of declaration.
     pub const ALL: [Self; 7] = [
         Self::NoDeadLetterExchange,
         Self::ExchangeMissing,
@@ -37,7 +38,7 @@ impl QuarantineCause {
         Self::PendingAbandoned,
     ];
 
-    /// The word in annotations, metrics and the journal.
+    /// The word for it in annotations, metrics and the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoDeadLetterExchange => "no_dead_letter_exchange",
@@ -50,23 +51,23 @@ impl QuarantineCause {
         }
     }
 
-    /// The cause of that word.
+    /// The cause that a word names, if any.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.as_str() == word)
     }
 }
 
-/// What the quarantine adds to a history.
+/// The part that the quarantine adds to a history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quarantined {
     /// Why the message is there.
     pub cause: QuarantineCause,
-    /// The queue in which its loop would have closed, if it was one.
+    /// The queue in which its cycle would have closed, if it was one.
     pub closes_at: Option<Name>,
 }
 
-/// What was put into the quarantine last: messages that share a history, and are there for one cause,
-/// share what is made of it, too.
+/// The last message that was put into the quarantine: messages with the same history and cause
+/// share the resulting history, too.
 #[derive(Debug, Default)]
 pub struct RecentlyQuarantined(Option<Made>);
 

@@ -235,7 +235,7 @@ fn global(text: &mut Text, snapshot: &Snapshot) {
     }
 }
 
-/// What is told of all vhosts together.
+/// Sums over all vhosts.
 #[derive(Default)]
 struct Sums {
     published: u64,
@@ -265,14 +265,14 @@ impl Sums {
         self.auto_ack += counters.settled.presettled;
     }
 
-    /// Messages whose publishers were told that they are accepted.
+    /// Number of messages whose publishers were told that they are accepted.
     const fn confirmed(&self) -> u64 {
         let lost = self.dropped + self.refused_presettled;
         let untold = self.presettled.saturating_sub(lost);
         self.accepted.saturating_sub(untold)
     }
 
-    /// Deliveries to consumers that settle, without what was taken over HTTP.
+    /// Number of deliveries to consumers that settle, without those over HTTP.
     const fn manual_ack(&self) -> u64 {
         let others = self.auto_ack + self.gets.auto_ack + self.gets.manual_ack;
         self.delivered.saturating_sub(others)

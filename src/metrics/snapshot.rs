@@ -110,12 +110,12 @@ pub struct Snapshot {
     pub journal: Option<(StoreState, StoreStats)>,
 }
 
-/// Messages taken over HTTP, as RabbitMQ counts what it calls `basic.get`.
+/// Messages taken over HTTP, by the kinds of RabbitMQ's `basic.get`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Gets {
-    /// Taken for good (`ack_requeue_false`).
+    /// Messages removed when taken (`ack_requeue_false`).
     pub auto_ack: u64,
-    /// Taken to be given back or rejected.
+    /// Messages taken to be requeued or rejected.
     pub manual_ack: u64,
     /// Requests that found no message.
     pub empty: u64,
@@ -202,9 +202,9 @@ pub struct Queues {
     pub now: Millis,
     /// Those that are named, in the order of their declaration.
     pub named: BTreeMap<QueueId, QueueFigures>,
-    /// Those that took dead letters, summed.
+    /// The sum of the queues that received dead letters.
     pub receiving_total: Depth,
-    /// The first of them, by themselves.
+    /// The first of these queues, by themselves.
     pub receiving: BTreeMap<QueueId, QueueFigures>,
     named_max: usize,
     all: bool,

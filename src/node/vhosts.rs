@@ -20,7 +20,7 @@ struct VhostSlot<D: Disk> {
     vhosts: BTreeMap<Name, Arc<Vhost<D>>>,
     /// Whether an alarm is in effect: publishers get no credit in any vhost.
     alarm: bool,
-    /// What becomes of dead letters that get nowhere, if that is other than at the start.
+    /// What happens to dead letters without a target, if it was changed since the start.
     undeliverable: Option<Undeliverable>,
     /// Queues that came and went in vhosts that are gone.
     gone: QueueChurn,
@@ -81,15 +81,15 @@ impl<D: Disk> Vhosts<D> {
         here.fold(held.gone, QueueChurn::plus)
     }
 
-    /// Says what becomes of dead letters that get nowhere, in all of them, and in those that are yet to
-    /// come.
+    /// Sets what happens to dead letters without a target in all vhosts, and in those created
+    /// later.
     pub(crate) fn set_undeliverable(&self, undeliverable: Undeliverable) {
         let mut held = self.held.write();
         if held.undeliverable.replace(undeliverable) == Some(undeliverable) {
             return;
         }
         for vhost in held.vhosts.values() {
-            // A vhost that failed says so itself.
+            // A failed vhost reports that itself.
             let _ = vhost.command(settings(undeliverable));
         }
     }
@@ -105,7 +105,7 @@ impl<D: Disk> Vhosts<D> {
     }
 }
 
-/// What a vhost is told.
+/// The command that sets it in a vhost.
 const fn settings(undeliverable: Undeliverable) -> Command {
     Command::Upkeep(UpkeepCommand::Undeliverable(undeliverable))
 }

@@ -248,17 +248,18 @@ struct Plan {
     /// The name of each item, and its step.
     steps: Vec<(String, ImportStep)>,
     left_out: Vec<LeftOut>,
-    /// Its memory, until all is carried out.
+    /// The charge for its memory, until all is carried out.
     _kept: Charge,
 }
 
-/// What a step of a plan takes beside its texts and arguments, about, in bytes: it is in a list that may be
-/// half empty, and most are commands.
+/// Estimated memory of a step of a plan without its texts and arguments, in bytes: it is in a list
+/// that may be half empty, and most steps are commands.
 const STEP_BYTES: usize =
     size_of::<(String, ImportStep)>() * 3 / 2 + size_of::<Command>() + NAMES_BYTES;
-/// Its names and what it is called in an answer.
+/// Estimated memory of its names and of its name in an answer, in bytes.
 const NAMES_BYTES: usize = 256;
-/// So many times more memory do texts and arguments take in the JSON of a file, where objects are trees.
+/// Factor of the memory that texts and arguments take in the JSON of a file, where objects are
+/// trees.
 const JSON_PARTS: u64 = 4;
 
 impl Plan {
@@ -404,7 +405,7 @@ fn cannot_load(
     }
 }
 
-/// What an object takes until it is written, about, in bytes: its names and arguments are shared.
+/// Estimated memory of an object until it is written, in bytes: its names and arguments are shared.
 const EXPORTED_BYTES: usize = 512;
 
 /// Copies what is in a vhost, some at a time.

@@ -1,10 +1,10 @@
-//! Messages that were taken over HTTP, for the metrics.
+//! Counts of messages taken over HTTP, for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::metrics;
 
-/// How many.
+/// Numbers of messages taken over HTTP.
 #[derive(Debug, Default)]
 pub(super) struct Gets {
     auto_ack: AtomicU64,
@@ -13,7 +13,7 @@ pub(super) struct Gets {
 }
 
 impl Gets {
-    /// A request took so many, for good or to give them back.
+    /// Counts a request that took this many messages, for good or to requeue them.
     pub(super) fn count(&self, taken: usize, for_good: bool) {
         if taken == 0 {
             self.empty.fetch_add(1, Ordering::Relaxed);
@@ -27,7 +27,7 @@ impl Gets {
         count.fetch_add(taken as u64, Ordering::Relaxed);
     }
 
-    /// For a snapshot.
+    /// The counts for a snapshot.
     pub(super) fn counts(&self) -> metrics::Gets {
         metrics::Gets {
             auto_ack: self.auto_ack.load(Ordering::Relaxed),

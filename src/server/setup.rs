@@ -292,7 +292,7 @@ pub(super) fn core_options(
     }
 }
 
-/// What becomes of dead letters that get nowhere.
+/// What happens to dead letters without a target, as configured.
 pub(super) fn undeliverable(settings: &Settings) -> broker::Undeliverable {
     broker::Undeliverable {
         choice: match settings.undeliverable() {

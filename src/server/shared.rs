@@ -60,7 +60,7 @@ pub(super) struct Shared {
     pub(super) connections_refused: AtomicU64,
     /// Samples of connections' octets and of churn, for rates.
     pub(super) rates: ConnectionRates,
-    /// Messages taken over HTTP.
+    /// Counts of messages taken over HTTP.
     #[cfg(feature = "http")]
     pub(super) gets: super::gets::Gets,
     /// The log, where it is the broker's and not that of a program that embeds it.

@@ -210,7 +210,7 @@ fn real_messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, Shown> 
     shown
 }
 
-/// Why it is in the quarantine, and the queues of its loop.
+/// Why it is in the quarantine, and the queues of its cycle.
 fn real_quarantined(message: &Message) -> Option<(String, Vec<String>)> {
     let history = message.history()?;
     let cause = history.quarantined()?.cause.as_str().to_owned();

@@ -42,7 +42,7 @@ pub(super) struct ModelMessage {
     pub(super) acquired: u32,
     pub(super) carried: u32,
     pub(super) deaths: Deaths,
-    /// Why it is in the quarantine, and the queues of its loop.
+    /// Why it is in the quarantine, and the queues of its cycle.
     pub(super) quarantined: Option<(DropCause, Vec<String>)>,
     pub(super) size: u64,
 }
@@ -94,10 +94,11 @@ pub struct Model {
     pub(super) tickets: BTreeMap<(QueueId, Position), u64>,
     pub(super) next_ticket: u64,
     pub(super) drops: BTreeMap<(Option<Reason>, DropCause), u64>,
-    /// What becomes of dead letters that get nowhere.
+    /// What happens to dead letters without a target.
     pub(super) undeliverable: Undeliverable,
     pub(super) quarantined: BTreeMap<(Option<Reason>, DropCause), u64>,
-    /// Copies that ever entered a queue, and those that left because others took the letter.
+    /// Number of copies that ever entered a queue; the number that left because others took the
+    /// letter follows.
     pub(super) entered: u64,
     pub(super) moved: u64,
     pub(super) deaths: ByReason,

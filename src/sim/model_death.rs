@@ -30,7 +30,7 @@ struct Offered {
     /// Full queues that took a published message only to dead-letter it.
     killed: Vec<(QueueId, Position)>,
     cycled: usize,
-    /// The first queue in which a loop would have closed.
+    /// The first queue in which a cycle would have closed.
     closes_at: Option<QueueId>,
 }
 
@@ -76,7 +76,7 @@ impl Model {
         self.give_up(scene, (id, position), why, &letter, None);
     }
 
-    /// Where a letter goes; without a dead-letter exchange the way by which it came.
+    /// The route of a dead letter; without a dead-letter exchange that by which it was published.
     fn dead_route(&self, id: QueueId, exchange: Option<&Name>, came_by: &Route) -> Arc<Route> {
         let Some(exchange) = exchange else {
             return Arc::new(came_by.clone());
@@ -196,7 +196,7 @@ impl Model {
         }
     }
 
-    /// Takes a message out of its queue; whether it was there.
+    /// Removes a message from its queue; whether it was there.
     fn forget(&mut self, id: QueueId, position: Position) -> bool {
         self.tickets.remove(&(id, position));
         let waited_for = self
@@ -217,7 +217,8 @@ impl Model {
         was_there
     }
 
-    /// A letter gets nowhere: it goes into the quarantine, if that is what is said, or is dropped.
+    /// Handles a letter without a target: it moves to the quarantine, if that is set, or is
+    /// dropped.
     fn give_up(
         &mut self,
         scene: Scene<'_>,
@@ -251,7 +252,7 @@ impl Model {
         *quarantined.or_default() += 1;
     }
 
-    /// The quarantine, which the core made under the id that it gave.
+    /// The quarantine, which the core declared under the id that it assigned.
     fn quarantine(&mut self, scene: Scene<'_>) -> QueueId {
         let mut known = self.queues.iter();
         if let Some((id, _)) = known.find(|(_, queue)| queue.name == QUARANTINE) {
@@ -283,7 +284,7 @@ impl Model {
         made.id
     }
 
-    /// What applies to a queue of this name: the quarantine has rules of its own.
+    /// The settings of a queue of this name: the quarantine has rules of its own.
     pub(super) fn settings_in(&self, name: &str, settings: EffectiveSettings) -> EffectiveSettings {
         if name != QUARANTINE {
             return settings;
@@ -432,7 +433,7 @@ impl Model {
     }
 }
 
-/// The queues of the loop that would close at `target`, in the order in which they were passed.
+/// The queues of the cycle that would close at `target`, in the order in which they were passed.
 fn loop_of(deaths: &Deaths, target: &str) -> Vec<String> {
     let mut path = Vec::new();
     for (queue, _, _) in deaths {

@@ -33,7 +33,7 @@ pub(super) struct Arrival {
     pub(super) ttl_ms: Option<u64>,
     /// Size of its bare message, in bytes.
     pub(super) size_bytes: u32,
-    /// It is kept where durable messages are.
+    /// Whether it is durable, so that the journal keeps it in durable queues.
     pub(super) durable: bool,
 }
 
@@ -262,7 +262,7 @@ impl Core {
             durable,
         };
         slot.message.charge(&self.memory.shared);
-        // What clients publish has none.
+        // A message from a client has no history.
         queue.counters.dead_entered += u64::from(slot.message.history().is_some());
         let resident_bytes = slot.resident_bytes();
         let position = queue.messages.insert(slot, state, &mut self.deferred_free);

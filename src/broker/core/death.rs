@@ -52,7 +52,8 @@ pub(super) struct Letter {
 }
 
 impl Letter {
-    /// Of a message in its queue; without a way it is on the one by which it came.
+    /// The dead letter of a message in its queue; without a route, on that by which it was
+    /// published.
     #[inline]
     fn new(
         (source, position): (QueueId, Position),
@@ -148,7 +149,7 @@ impl Core {
         }
     }
 
-    /// A death in a queue whose dead go nowhere.
+    /// Handles a death in a queue without a dead-letter exchange.
     fn drop_dead(
         &mut self,
         turn: &mut Turn<'_>,

@@ -1,5 +1,5 @@
-//! Messages that are dropped, or quarantined: counted at once, told to the log at most once a second for
-//! each queue, reason and cause; what came within that second is told when it is over.
+//! Messages that are dropped, or quarantined: counted at once, and logged at most once a second for
+//! each queue, reason and cause; those within that second are logged when it is over.
 
 use super::{Core, Turn};
 use crate::base::{Millis, QueueId};
@@ -12,7 +12,7 @@ use crate::deaths::Reason;
 /// Queues whose drops one tick logs; the next tick goes on.
 const TELL_MAX: usize = 256;
 
-/// What became of messages that got nowhere.
+/// What happened to messages without a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     Dropped,
@@ -42,7 +42,7 @@ impl Core {
         self.note(turn, id, Fate::Dropped, why, count);
     }
 
-    /// Counts messages that got nowhere, and tells the log of them, now or later.
+    /// Counts messages that were dropped or quarantined, and logs them now or later.
     pub(super) fn note(
         &mut self,
         turn: &mut Turn<'_>,
@@ -76,7 +76,7 @@ impl Core {
         total.add(Millis::default(), reason, cause, count);
     }
 
-    /// Tells the log of what was dropped or quarantined within a second that is over.
+    /// Logs the drops and quarantined messages whose second is over.
     pub(super) fn tell_due_drops(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..TELL_MAX {
             let first = self.untold_drops.first().copied();

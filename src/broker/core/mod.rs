@@ -73,10 +73,10 @@ pub struct CoreOptions {
     pub journal: bool,
     /// Slots of the blocks of a queue, as a power of 2; default and at most [`BLOCK_SHIFT_MAX`].
     pub block_shift: u32,
-    /// What becomes of dead letters that get nowhere; default: what `RabbitMQ` does.
+    /// What happens to dead letters without a target; default: as in `RabbitMQ`.
     pub undeliverable: Undeliverable,
-    /// Where the memory of queues, exchanges, bindings and policies is counted. The core wakes nobody by
-    /// it: see [`Core::kept`].
+    /// The gauge that the memory of queues, exchanges, bindings and policies is charged to. The
+    /// core wakes no task by it: see [`Core::kept`].
     pub kept: Gauge,
     /// The work that may be done under one hold of the core's lock.
     pub hold: HoldBudget,
@@ -150,7 +150,7 @@ pub struct Core {
     alarm: bool,
     /// Dead-letter cycles that were logged already.
     cycles_logged: BTreeSet<Vec<Name>>,
-    /// What was put into the quarantine last.
+    /// The last message that was put into the quarantine, whose history similar ones share.
     quarantined: RecentlyQuarantined,
     /// Where the last publish went.
     routed: Routed,
@@ -246,8 +246,8 @@ impl Core {
         self.options.hold
     }
 
-    /// Where the memory of what is declared is counted. Who holds the core's lock wakes those who wait for
-    /// growth, once it is free.
+    /// The gauge of the memory of declared objects. The holder of the core's lock wakes tasks that
+    /// wait for its growth, after releasing the lock.
     pub const fn kept(&self) -> &Gauge {
         &self.options.kept
     }

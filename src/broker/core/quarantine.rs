@@ -1,4 +1,5 @@
-//! Dead letters that get nowhere: kept in the quarantine of the vhost, or dropped. [evidence part 4]
+//! Dead letters without a target: kept in the quarantine of the vhost, or dropped. [evidence part
+//! 4]
 
 use std::sync::Arc;
 
@@ -16,19 +17,19 @@ use crate::broker::policy::EffectiveSettings;
 use crate::deaths::Quarantined;
 use crate::message::Message;
 
-/// What becomes of dead letters that get nowhere, unless their queue says, and how much the quarantine
-/// keeps.
+/// What happens to dead letters without a target, unless their queue sets it, and the limits of the
+/// quarantine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Undeliverable {
-    /// For queues that have a dead-letter exchange.
+    /// The choice for queues that have a dead-letter exchange.
     pub choice: OnUndeliverable,
-    /// Messages in the quarantine at most; the oldest go first.
+    /// Limit of messages in the quarantine; the oldest are dropped first.
     pub length_max: u64,
-    /// Bytes of bare messages in it at most.
+    /// Limit of the bytes of bare messages in the quarantine.
     pub bytes_max: u64,
 }
 
-/// What `RabbitMQ` does.
+/// The behaviour of `RabbitMQ`.
 impl Default for Undeliverable {
     fn default() -> Self {
         Self {
@@ -39,7 +40,7 @@ impl Default for Undeliverable {
     }
 }
 
-/// How the quarantine is declared: whoever declares it too must say the same.
+/// The properties of the quarantine: a declaration by a client must have the same.
 const DECLARED: QueueProperties = QueueProperties {
     durable: true,
     exclusive: false,
@@ -47,9 +48,9 @@ const DECLARED: QueueProperties = QueueProperties {
 };
 
 impl Core {
-    /// A dead letter gets nowhere: it moves to the quarantine if its queue, or else the setting, says so,
-    /// and in any case if its history is full. Else it is dropped. `closes_at` is where its loop would
-    /// have closed.
+    /// Handles a dead letter without a target: it moves to the quarantine if its queue, or else the
+    /// setting, says so, and in any case if its history is full. Otherwise it is dropped.
+    /// `closes_at` is the queue at which its cycle would have closed.
     pub(super) fn give_up(
         &mut self,
         turn: &mut Turn<'_>,
@@ -82,7 +83,7 @@ impl Core {
         choice == OnUndeliverable::Quarantine || cause == DropCause::HistoryFull
     }
 
-    /// Puts a dead letter into the quarantine; false if that does not take it.
+    /// Puts a dead letter into the quarantine; false if the quarantine does not take it.
     fn quarantine(
         &mut self,
         turn: &mut Turn<'_>,
@@ -97,7 +98,7 @@ impl Core {
         };
         let id = self.quarantine_queue(turn);
         let arrival = Arrival {
-            // As safe as it was.
+            // As durable as it was.
             durable: letter.durable || letter.message.durable(),
             ..Arrival::dead(message, Arc::clone(&letter.route))
         };
@@ -112,7 +113,7 @@ impl Core {
         is_taken
     }
 
-    /// The message as it is in the quarantine: its history says why it is there.
+    /// The message with its history as it is in the quarantine, which has the cause.
     fn with_cause(
         &mut self,
         message: &Arc<Message>,
@@ -130,8 +131,8 @@ impl Core {
         Some(Arc::new(message.died(history, count)))
     }
 
-    /// The quarantine, made if it is not there. Policies reach it in pieces afterwards, as when they
-    /// change: there may be many, and nobody foresaw this declaration.
+    /// The quarantine, declared if it does not exist. Policies are applied to it in slices
+    /// afterwards, as when they change: there may be many, and they were not matched in advance.
     fn quarantine_queue(&mut self, turn: &mut Turn<'_>) -> QueueId {
         if let Some(id) = self.names.get(QUARANTINE) {
             return *id;
@@ -149,8 +150,8 @@ impl Core {
         id
     }
 
-    /// Whether a message of this size may be in it at all: one that may not would drive out all others
-    /// and go then.
+    /// Whether a message of this size fits at all: one that does not would push out all others and
+    /// then be dropped itself.
     fn fits(&self, id: QueueId, size_bytes: u32) -> bool {
         let max = self
             .queues
@@ -159,7 +160,7 @@ impl Core {
         max.is_none_or(|max| u64::from(size_bytes) <= max)
     }
 
-    /// Takes other settings for dead letters that get nowhere from now on.
+    /// Sets what happens to dead letters without a target from now on.
     pub(super) fn set_undeliverable(&mut self, undeliverable: Undeliverable) {
         if self.options.undeliverable != undeliverable {
             self.options.undeliverable = undeliverable;
@@ -169,7 +170,7 @@ impl Core {
         }
     }
 
-    /// Queues that count towards the limit of the vhost: all but the quarantine.
+    /// Number of queues that count towards the limit of the vhost: all but the quarantine.
     pub(super) fn counted_queues(&self) -> u64 {
         let quarantine = u64::from(self.names.contains_key(QUARANTINE));
         self.names.len() as u64 - quarantine
@@ -177,8 +178,9 @@ impl Core {
 }
 
 impl Undeliverable {
-    /// What applies to a queue, given what arguments and policies say: only the quarantine has rules of
-    /// its own. What dies in it goes nowhere, and it is no larger than the settings say.
+    /// The settings of a queue, given those from arguments and policies: only the quarantine has
+    /// rules of its own. Messages that die in it are dropped, and its limits are those of the
+    /// settings.
     pub(super) fn settings_of(self, name: &Name, settings: EffectiveSettings) -> EffectiveSettings {
         if *name != QUARANTINE {
             return settings;

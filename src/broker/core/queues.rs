@@ -133,7 +133,7 @@ impl Core {
         }
     }
 
-    /// What applies to a queue that is declared now.
+    /// The effective settings of a queue that is being declared.
     fn settings_of_new(
         &mut self,
         turn: &mut Turn<'_>,
@@ -144,8 +144,7 @@ impl Core {
         matching.settings(parsed)
     }
 
-    /// Makes a queue of arguments as they were read, with the settings that they give, and as they were
-    /// given.
+    /// Adds a queue with these settings; `arguments` are parsed, and kept as given.
     pub(super) fn add_queue(
         &mut self,
         turn: &mut Turn<'_>,

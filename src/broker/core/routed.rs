@@ -14,7 +14,8 @@ pub(super) struct Routed {
     /// The cached route; none if routing depends on more than the keys.
     way: Option<Way>,
     targets: Vec<QueueId>,
-    /// There are more of them than a message may have, or too many steps to find them: none is kept.
+    /// Whether there are more targets than a message may have, or finding them took too many steps:
+    /// then none is kept.
     are_too_many: bool,
     /// What random exchanges pick by.
     draws: Random,
@@ -50,7 +51,7 @@ impl Routed {
         &self.targets
     }
 
-    /// Whether the last message reached none since it would reach too many.
+    /// Whether the last message reached no queue because it would reach too many.
     pub(super) const fn are_too_many(&self) -> bool {
         self.are_too_many
     }

@@ -356,7 +356,7 @@ impl Registry {
     }
 }
 
-/// What takes so many bytes is gone.
+/// Subtracts the memory of a removed object.
 fn forget_bytes(kept_bytes: &mut u64, bytes: u64) {
     uncount!(*kept_bytes, bytes, "what is forgotten was counted");
 }

@@ -85,7 +85,7 @@ impl Api {
         }
     }
 
-    /// Asks whether the broker works, without a login.
+    /// Checks whether the broker works, without a login.
     pub(in crate::cli) fn health(&self) -> Result<(), Failure> {
         let endpoint = &self.settings.endpoint;
         let request = Request::builder().uri(format!("{endpoint}/health"));

@@ -213,7 +213,7 @@ impl Folded {
     }
 }
 
-/// Why a message is in the quarantine, and the queues of its loop, if it was one.
+/// Why a message is in the quarantine, and the queues of its cycle, if it was one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Quarantined {
     cause: String,
@@ -221,7 +221,7 @@ struct Quarantined {
 }
 
 impl Quarantined {
-    /// Reads our API's `quarantine`.
+    /// Reads the API's `quarantine`.
     fn read(quarantine: &Value) -> Option<Self> {
         let path = quarantine.get("path").and_then(Value::as_array);
         let queues = path.into_iter().flatten();
@@ -237,7 +237,7 @@ impl Quarantined {
         json!({ "cause": self.cause, "path": self.path })
     }
 
-    /// What failed, given the way that the message was sent.
+    /// A sentence about what failed, given the route of the message.
     fn sentence(&self, exchange: &str, routing_key: &str) -> String {
         let cause = printable(&self.cause);
         let to = match exchange {

@@ -44,7 +44,7 @@ pub(super) struct ImportDefinitions {
 /// Prefix of the names of hash algorithms that RabbitMQ has.
 const RABBITMQ_HASHES: &str = "rabbit_password_hashing_";
 
-/// Policy keys that RabbitMQ does not take.
+/// Policy keys that RabbitMQ does not have.
 const OWN_KEYS: [&str; 1] = ["on-undeliverable"];
 
 /// All definitions, or those of the vhost that was named.
@@ -129,7 +129,7 @@ fn leave_out(definitions: &mut Value, names: &[String]) {
     }
 }
 
-/// Takes the policy keys out that only a Coroner takes, and policies that set nothing else; which ones.
+/// Removes policy keys that only Coroner has, and policies that set nothing else; returns which.
 fn leave_out_keys(definitions: &mut Value) -> Vec<String> {
     let mut left = Vec::new();
     for (list, definition) in [

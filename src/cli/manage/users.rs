@@ -11,9 +11,9 @@ use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{self, Output};
 use crate::server::random;
 
-/// What who has the right password and no tag is told.
+/// The broker's answer to a user with the right password and no tag.
 const NO_TAG: &str = "Not management user";
-/// Random bytes of a password that is made here: 24 characters.
+/// Random bytes of a generated password: 24 characters.
 const GENERATED_BYTES: usize = 18;
 
 /// Adds a user, who may do nothing yet

@@ -53,9 +53,9 @@ words!(
     }
 );
 words!(
-    /// What becomes of dead letters that get nowhere.
+    /// What happens to dead letters without a target.
     UndeliverableSetting {
-        /// A counted drop, as RabbitMQ.
+        /// They are dropped, and the drops are counted, as in RabbitMQ.
         Drop = "drop",
         /// They are kept in the quarantine of their vhost.
         Quarantine = "quarantine"

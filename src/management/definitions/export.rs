@@ -227,7 +227,7 @@ fn objects_of(of: Broker<'_>, parts: &VhostParts) -> Vec<(&'static str, Vec<Json
     }
     let own = |name: &str| !name.is_empty() && !name.starts_with(RESERVED_PREFIX);
     let exchanges = parts.exchanges.iter().filter(|spec| own(&spec.name));
-    // The broker makes the quarantine itself, and an importer would refuse its name.
+    // The broker declares the quarantine itself, and an importer would refuse its name.
     let queues = (parts.queues.iter()).filter(|queue| !queue.exclusive && queue.name != QUARANTINE);
     let bindings = parts
         .bindings

@@ -62,8 +62,8 @@ pub(crate) struct Vhost<D: Disk> {
     memory_bytes: AtomicU64,
     /// The gauge of the parts that messages share.
     shared_memory: Gauge,
-    /// Where the memory of what is declared is counted. Its growth wakes who waits for that once the lock
-    /// is free.
+    /// The gauge of the memory of declared objects. Its growth wakes waiting tasks once the lock is
+    /// released.
     kept: Gauge,
     failed: AtomicBool,
     /// Whether it was deleted: then nothing more is done in it.

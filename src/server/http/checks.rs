@@ -273,7 +273,8 @@ fn node_json(call: &Call<'_>) -> Value {
         "db_dir": data,
         "sockets_used": shared.connection_counts().open,
     });
-    // Left out where the system does not say it or sets no limit: rabbitmqadmin takes no null for a number.
+    // Left out where the system does not tell it or sets no limit: rabbitmqadmin does not accept
+    // null for a number.
     let (open, open_max) = open_files();
     for (name, count) in [("fd_used", open), ("fd_total", open_max)] {
         if let (Some(node), Some(count)) = (node.as_object_mut(), count) {

@@ -76,8 +76,8 @@ pub struct World {
     blob_count: u64,
 }
 
-/// What becomes of dead letters that get nowhere in the world of this seed: of three worlds two have a
-/// quarantine, one of them a small one.
+/// What happens to dead letters without a target in the world of this seed: of three worlds two
+/// have a quarantine, one of them a small one.
 const fn undeliverable(seed: u64) -> Undeliverable {
     let (choice, length_max, bytes_max) = match seed % 3 {
         0 => (OnUndeliverable::Drop, 4, 200),
