@@ -84,7 +84,8 @@ impl Gauge {
     pub fn poll_above(&self, context: &mut Context<'_>, bytes: u64) -> Poll<()> {
         *self.sum.waiting.lock() = Some(context.waker().clone());
         self.sum.wake_above_bytes.store(bytes, Memory::SeqCst);
-        // It may have grown in between: in one order of all, either that is seen here or the bound there.
+        // It may have grown in between: both accesses are sequentially consistent, so either that
+        // is seen here or the bound there.
         if self.sum.bytes.load(Memory::SeqCst) <= bytes {
             return Poll::Pending;
         }

@@ -41,7 +41,7 @@ pub(crate) enum Plant {
 }
 
 impl Plant {
-    /// All faults.
+    /// All faults, in the order of declaration.
     pub(crate) const ALL: [Self; 16] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,

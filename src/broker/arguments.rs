@@ -99,7 +99,7 @@ impl OnUndeliverable {
     }
 }
 
-/// The arguments of one queue, checked. What is absent here may still come from a policy.
+/// The arguments of one queue, checked. An absent one may still come from a policy.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct QueueArguments {
     /// `x-queue-type`; default classic.
@@ -112,7 +112,7 @@ pub struct QueueArguments {
     pub dead_letter_strategy: Option<DeadLetterStrategy>,
     /// `x-on-undeliverable`; absent: that of a policy, else of the settings.
     pub on_undeliverable: Option<OnUndeliverable>,
-    /// `x-overflow`.
+    /// `x-overflow`; absent: that of a policy, else drop-head.
     pub overflow: Option<Overflow>,
     /// `x-max-length`, in ready messages.
     pub max_length: Option<u64>,

@@ -56,7 +56,7 @@ pub struct Counters {
     pub delivered: u64,
     /// Deliveries of messages that a consumer had before.
     pub redelivered: u64,
-    /// What consumers said of them.
+    /// Deliveries by the outcome that consumers gave.
     pub settled: Settled,
     /// Deaths, by reason.
     pub dead: ByReason,
@@ -301,7 +301,7 @@ impl Drops {
         of_reason.map(|kind| kind.count).sum()
     }
 
-    /// All drops.
+    /// The number of dropped messages, whatever the reason and cause.
     pub fn total(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.count).sum()
     }

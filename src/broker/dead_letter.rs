@@ -55,7 +55,7 @@ pub struct SendResult {
     pub cycled: usize,
     /// The first of the skipped targets.
     pub closes_at: Option<QueueId>,
-    /// Targets it waited for that are gone.
+    /// Number of targets it waited for that were deleted.
     pub gone: usize,
     /// Whether the dead-letter exchange does not exist.
     pub exchange_missing: bool,

@@ -20,7 +20,7 @@ pub struct Definition {
     pub dead_letter_strategy: Option<DeadLetterStrategy>,
     /// `on-undeliverable`: drop or quarantine.
     pub on_undeliverable: Option<OnUndeliverable>,
-    /// `overflow`.
+    /// `overflow`: what happens at a length limit.
     pub overflow: Option<Overflow>,
     /// `max-length`, in ready messages.
     pub max_length: Option<u64>,

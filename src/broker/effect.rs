@@ -113,7 +113,7 @@ pub enum ConsumerEnd {
 )]
 pub struct TooManyQueues;
 
-/// What became of a publish.
+/// The outcome of a publish.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PublishOutcome {
     /// Every queue it was routed to has it, as durably as promised.
@@ -128,7 +128,7 @@ pub enum PublishOutcome {
     /// It would go to more than [`ROUTED_QUEUES_MAX`] queues, or finding them would take more than
     /// [`ROUTING_STEPS_MAX`] steps: it went to none.
     TooManyQueues,
-    /// The exchange is not there (any more).
+    /// The exchange does not exist, or no longer.
     NoExchange {
         /// The exchange it was published to.
         exchange: Name,

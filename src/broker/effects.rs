@@ -134,7 +134,7 @@ pub enum LogEvent {
         /// Messages since the last such line.
         count: u64,
     },
-    /// A policy or argument will probably not do what was meant.
+    /// A policy or argument will probably not do what its author meant.
     Warned {
         /// The kind of object that was set or declared.
         kind: ObjectKind,
@@ -184,7 +184,7 @@ pub enum DropCause {
 }
 
 impl DropCause {
-    /// All there are.
+    /// Every cause, in the order of the documentation.
     pub const ALL: [Self; 13] = [
         Self::NoDeadLetterExchange,
         Self::ExchangeMissing,
@@ -221,7 +221,7 @@ impl DropCause {
         })
     }
 
-    /// The word in metrics and answers.
+    /// The word for it in metrics and answers.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoDeadLetterExchange => "no_dead_letter_exchange",

@@ -315,8 +315,9 @@ impl Exchange {
         }
     }
 
-    /// Every place that a message with these keys goes to; a place may come more than once. A random
-    /// exchange leaves to `pick` which. Breaks off when that takes too many steps, or when `visit` does.
+    /// Visits every destination of a message with these keys; one may be visited more than once. A
+    /// random exchange leaves the choice to `pick`. Breaks off when that takes too many steps, or
+    /// when `visit` does.
     pub fn matching(
         &self,
         keys: &[Name],

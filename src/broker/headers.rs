@@ -203,8 +203,9 @@ impl HeadersTable {
         table_bytes(x_match, binding)
     }
 
-    /// Every place whose binding matches; a place may come more than once. Each property and binding that
-    /// is looked at is a step; breaks off when there are too many, or when `visit` does.
+    /// Visits the destination of every binding that matches; one may be visited more than once.
+    /// Each property and binding that is examined is a step; breaks off when there are too many, or
+    /// when `visit` does.
     pub fn matching(
         &self,
         attributes: &impl Attributes,

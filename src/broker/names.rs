@@ -64,7 +64,7 @@ pub const QUARANTINE_IGNORES: [&str; 5] = [
     "overflow",
 ];
 
-/// Whether a queue may have this name though it is the broker's: a temporary, exclusive one.
+/// Whether a queue may have this reserved name because it is a temporary, exclusive one.
 pub fn is_temporary(name: &Name) -> bool {
     name.starts_with(TEMPORARY_PREFIX)
 }

@@ -203,7 +203,7 @@ pub struct EffectiveSettings {
     pub dead_letter_strategy: DeadLetterStrategy,
     /// What happens to a dead letter without a target; none: the vhost's setting decides.
     pub on_undeliverable: Option<OnUndeliverable>,
-    /// What happens over a limit.
+    /// What happens at a length limit.
     pub overflow: Overflow,
     /// Limit of ready messages; none: unlimited.
     pub max_length: Option<u64>,
@@ -371,10 +371,11 @@ impl EffectiveSettings {
             || self.on_undeliverable == Some(OnUndeliverable::Quarantine)
     }
 
-    /// What applies to a queue with these arguments under a policy and an operator policy: arguments
-    /// beat policies, each key on its own; of limits and times the smallest counts. A dead-letter key of
-    /// an operator policy, and `on-undeliverable`, beat both: the operator decides where the dead go.
-    /// [dead-lettering parts 2, 5 and 7]
+    /// The effective settings of a queue with these arguments under a policy and an operator
+    /// policy: arguments take precedence over policies, each key on its own; of limits and times
+    /// the smallest counts. A dead-letter key of an operator policy, and its `on-undeliverable`,
+    /// take precedence over both: the operator decides where dead letters go. [dead-lettering parts
+    /// 2, 5 and 7]
     pub fn of(
         arguments: &QueueArguments,
         user: Option<&Policy>,

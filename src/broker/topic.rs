@@ -130,9 +130,9 @@ impl TopicTree {
         bytes
     }
 
-    /// Every place whose pattern matches one of the keys; a place may come more than once, but not
-    /// because two keys match the same pattern. Each node that is reached is a step; breaks off when
-    /// there are too many, or when `visit` does.
+    /// Visits the destination of every pattern that matches one of the keys; a destination may be
+    /// visited more than once, but not because two keys match the same pattern. Each node that is
+    /// reached is a step; breaks off when there are too many, or when `visit` does.
     pub fn matching<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k str>,

@@ -114,7 +114,7 @@ const DEAD_LETTER: &str = "com.microsoft:dead-letter";
 /// The keys in `info` in which they give the reason.
 const DEAD_LETTER_REASON: &str = "DeadLetterReason";
 const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
-/// In what a description ends that was cut: an ellipsis.
+/// The end of a description that was cut: an ellipsis.
 const CUT: &str = "\u{2026}";
 /// The annotation of `modified` in which clients that cannot give an error put a condition.
 const CATEGORY: &str = "x-opt-dead-letter-category";
@@ -232,7 +232,7 @@ impl Evidence {
         shown
     }
 
-    /// Bytes of all that it says.
+    /// Bytes of all its texts.
     pub fn bytes(&self) -> usize {
         let names = [
             &self.condition,

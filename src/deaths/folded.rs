@@ -165,7 +165,7 @@ impl Folded {
         self.first_died_again();
     }
 
-    /// The first death's entry died again: it is newer than all of these.
+    /// Notes that the first death's entry died again: it is newer than all folded queues.
     pub(super) const fn first_died_again(&mut self) {
         self.newer_than_first = 0;
         self.rejected_since_first = false;

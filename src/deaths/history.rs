@@ -37,7 +37,7 @@ pub struct History {
     fence: Option<usize>,
     /// Why its message is in the quarantine; none if it is not.
     quarantined: Option<Arc<Quarantined>>,
-    /// Bytes that it was read from: then its names are its own.
+    /// Bytes of the stored form it was read from, which then owns its names; 0: it was not read.
     read_bytes: usize,
     /// The gauge that its memory is charged to.
     account: Account,
@@ -334,7 +334,8 @@ impl History {
         closes_at.map_or_else(Vec::new, |queue| self.cycle_path(queue))
     }
 
-    /// Memory that it takes at most, in bytes; it shares much of that with the history before it.
+    /// Estimate of its memory from above, in bytes; it shares much of that with the history before
+    /// it.
     pub fn size_bytes(&self) -> usize {
         let folded = self.folded().map_or(0, Folded::size_bytes);
         size_of::<Self>() + self.entries_bytes + folded

@@ -140,7 +140,7 @@ impl History {
         rules
     }
 
-    /// The keys of all entries, those of several ones once.
+    /// The key lists of all entries, each once.
     fn key_lists(&self) -> SmallVec<[&Arc<[Name]>; 4]> {
         let mut lists: SmallVec<[&Arc<[Name]>; 4]> = SmallVec::new();
         for entry in self.entries() {
@@ -289,8 +289,8 @@ fn decode_history(fields: &mut Fields<'_>, bytes: usize) -> Result<History, Hist
         .ok_or(HistoryError::Field("first death"))
 }
 
-/// Reads the parts. One that is not known is not skipped: what a newer version wrote
-/// there may say where the message must not go.
+/// Reads the parts. An unknown one is an error and not skipped: a newer version may have written
+/// there where the message must not go.
 fn decode_parts(fields: &mut Fields<'_>) -> Result<Parts, HistoryError> {
     let mut parts = Parts::default();
     for _ in 0..count(fields, "number of parts")? {

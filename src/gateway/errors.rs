@@ -146,7 +146,7 @@ pub(super) fn queue_deleted() -> Error {
     Error::new(AmqpError::ResourceDeleted, None, None)
 }
 
-/// A message is routed to more queues than it may enter in one step.
+/// A message routed to more queues than it may enter in one step.
 pub(super) fn too_many_queues() -> Error {
     error(AmqpError::ResourceLimitExceeded, TooManyQueues.to_string())
 }

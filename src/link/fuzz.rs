@@ -205,7 +205,7 @@ fn now(ms: u64) -> Now {
     Now::new(Millis(ms), Timestamp(0))
 }
 
-/// open(container-id="f")
+/// The frame `open(container-id="f")`.
 const OPEN: &[u8] = b"\x00\x00\x00\x11\x02\x00\x00\x00\x00\x53\x10\xc0\x04\x01\xa1\x01f";
 
 /// begin; attach "s" as sender on handle 0; attach "r" as receiver on handle 1; flow with credit 9

@@ -83,7 +83,7 @@ impl Operations<'_> {
         (kind, name): (ObjectKind, &Name),
         begun: &mut Option<Box<Matching>>,
     ) -> bool {
-        // Nobody makes us look who may not declare it.
+        // The search is not done for users who may not declare the object.
         let permissions = &self.caller.permissions;
         let ns = permissions.allow_ns(Right::Configure, name);
         self.effects.meter.charge_ns(ns);

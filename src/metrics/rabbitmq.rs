@@ -56,7 +56,7 @@ impl Text {
     }
 }
 
-/// What dashboards join everything else with.
+/// Writes the metrics that dashboards join all others with.
 fn identity(text: &mut Text, snapshot: &Snapshot, detail: Detail) {
     let name = "rabbitmq_identity_info";
     text.begin(&metric(MetricKind::Gauge, name, "Node and cluster."));
@@ -354,7 +354,7 @@ const GLOBAL: [(&str, &str, SumOf); 14] = [
     ),
 ];
 
-/// In the order of [`Reason::ALL`].
+/// Names by reason, in the order of [`Reason::ALL`].
 const DEAD_LETTERED: [&str; 4] = [
     "rabbitmq_global_messages_dead_lettered_rejected_total",
     "rabbitmq_global_messages_dead_lettered_expired_total",

@@ -274,7 +274,7 @@ fn each_depth(
     }
 }
 
-/// Deaths of one queue, or of all, by reason and by what became of them.
+/// Deaths of one queue, or of all, by reason and by what happened to the dead letter.
 type Fates = [(Reason, &'static str, u64); 12];
 
 fn fates(dead_lettered: ByReason, quarantined: &Drops, drops: &Drops) -> Fates {

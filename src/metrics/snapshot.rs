@@ -92,7 +92,7 @@ pub struct Snapshot {
     pub connections_max: u64,
     /// Messages taken over HTTP.
     pub gets: Gets,
-    /// Attempts to log in, by way.
+    /// Login attempts, by way of login.
     pub logins: Vec<(LoginWay, LoginCounts)>,
     /// Passwords that were checked with a slow hash.
     pub passwords_hashed: u64,
@@ -121,7 +121,7 @@ pub struct Gets {
     pub empty: u64,
 }
 
-/// Links attached now, by what they are for.
+/// Numbers of attached links, by their purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Links {
     /// Links of publishers.

@@ -22,7 +22,7 @@ struct VhostSlot<D: Disk> {
     alarm: bool,
     /// What happens to dead letters without a target, if it was changed since the start.
     undeliverable: Option<Undeliverable>,
-    /// Queues that came and went in vhosts that are gone.
+    /// Declarations and deletions of queues in deleted vhosts.
     gone: QueueChurn,
 }
 
@@ -94,7 +94,7 @@ impl<D: Disk> Vhosts<D> {
         }
     }
 
-    /// Raises or clears the alarm in all of them, and in those that are yet to come.
+    /// Raises or clears the alarm in all vhosts, and for those created later.
     pub(crate) fn set_alarm(&self, raised: bool) {
         let mut held = self.held.write();
         held.alarm = raised;

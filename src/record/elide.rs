@@ -122,7 +122,7 @@ struct Elision<'a, 'b> {
     renamed: Vec<Renamed>,
 }
 
-/// Consecutive removals.
+/// Removals that follow one another in a record.
 struct Removed {
     /// The LSN of the last one: the records of the others are not written.
     lsn: Lsn,

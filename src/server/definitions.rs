@@ -408,7 +408,7 @@ fn cannot_load(
 /// Estimated memory of an object until it is written, in bytes: its names and arguments are shared.
 const EXPORTED_BYTES: usize = 512;
 
-/// Copies what is in a vhost, some at a time.
+/// Copies the content of a vhost, some objects at a time.
 fn parts(vhost: &Arc<Vhost>, kept: &mut Charge) -> Result<VhostParts, Refusal> {
     let failed = |_| Refusal {
         status: Status::InternalError,

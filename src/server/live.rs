@@ -31,7 +31,7 @@ pub(super) fn follow(shared: &Shared, old: &Settings, new: &Settings) -> Vec<&'s
     let mut live = new.clone();
     // It chooses among defaults, and changes at the next start only.
     live.strict = shared.settings.strict;
-    // Without a budget there is nowhere for messages to go: that is decided at the start.
+    // Without a budget there is no place for evicted messages: that is decided at the start.
     if shared.settings.memory_budget.0 == 0 || new.memory_budget.0 == 0 {
         live.memory_budget = shared.settings.memory_budget;
         taken.retain(|key| *key != "memory-budget");

@@ -304,8 +304,8 @@ pub(super) fn undeliverable(settings: &Settings) -> broker::Undeliverable {
     }
 }
 
-/// Bytes that nobody can guess, from the system. A system that has none gets no broker: nothing
-/// here would be secret.
+/// Random bytes from the system. If it has none the broker does not start: nothing here would be
+/// secret.
 #[allow(
     clippy::disallowed_methods,
     reason = "secrets, salts and seeds are made here, at the edge"

@@ -63,7 +63,7 @@ pub(super) struct Shared {
     /// Counts of messages taken over HTTP.
     #[cfg(feature = "http")]
     pub(super) gets: super::gets::Gets,
-    /// The log, where it is the broker's and not that of a program that embeds it.
+    /// The log, if it is the broker's and not that of a program that embeds it.
     #[cfg(feature = "cli")]
     pub(super) log: std::sync::OnceLock<super::log::LogControl>,
 }

@@ -73,8 +73,8 @@ impl World {
         same("copies", "", &(present + gone), &self.model.entered)
     }
 
-    /// Every message that entered a queue is in it, or was accepted, died, or was dropped; and what is
-    /// counted is there.
+    /// Checks conservation: every message that entered a queue is in it, or was accepted, died, or
+    /// was dropped, and the counters agree.
     pub(super) fn check_sums(&self) -> Result<(), String> {
         let mut memory = Memory::default();
         for queue in self.core.queues() {

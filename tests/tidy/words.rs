@@ -66,6 +66,9 @@ const SENTENCE_WORDS: usize = 5;
 /// Identifiers that are not ours.
 const OF_OTHERS: &[&str] = &["floor_char_boundary"];
 
+/// Words that a doc comment has at least: fewer repeat the name of what they document.
+const DOC_WORDS_MIN: usize = 3;
+
 #[test]
 fn nothing_outside_tests_unwraps() {
     let mut files = rust_files();
@@ -146,6 +149,47 @@ fn private_words_do_not_come_back_as_identifiers() {
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
     assert_eq!(parts("HTTPBody2_of_Lane"), ["http", "body", "of", "lane"]);
+}
+
+/// Not in `cli`, where doc comments are help texts. A heading of methods, above an `impl`, may be short.
+#[test]
+fn doc_comments_say_more_than_a_name_does() {
+    let mut files = rust_files();
+    files.retain(|file| file.path.starts_with("src/") && !file.path.starts_with("src/cli/"));
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for file in &files {
+        let mut rest = file.lines.as_slice();
+        while let [line, behind @ ..] = rest {
+            let docs = rest.iter().take_while(|line| doc(line).is_some()).count();
+            if docs == 0 {
+                rest = behind;
+                continue;
+            }
+            rest = rest.get(docs..).unwrap_or_default();
+            seen += 1;
+            let item = rest.iter().map(|line| line.text.trim_start());
+            let mut item = item.skip_while(|text| text.starts_with("#["));
+            let is_heading = item.next().is_some_and(|text| text.starts_with("impl"));
+            if docs == 1 && !is_heading && !line.is_test && doc(line).is_some_and(says_little) {
+                wrong.push(file.quote(line));
+            }
+        }
+    }
+    assert!(seen > 1_000, "the doc comments were not found");
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert!(says_little("Its name.") && !says_little("Its name, not empty."));
+    assert!(!says_little("`GET /api/users`."));
+}
+
+/// The text of a line of a doc comment.
+fn doc(line: &Line) -> Option<&str> {
+    line.text.trim_start().strip_prefix("///")
+}
+
+/// Whether a doc comment has a word or two, and neither code nor a link, such as a route or a section.
+fn says_little(text: &str) -> bool {
+    text.split_whitespace().count() < DOC_WORDS_MIN && !text.contains(['`', '['])
 }
 
 #[test]

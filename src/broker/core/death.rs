@@ -43,11 +43,11 @@ pub(super) struct Letter {
     pub(super) message: Arc<Message>,
     pub(super) route: Arc<Route>,
     strategy: DeadLetterStrategy,
-    /// Its entry in the source is known to the journal.
+    /// Whether the journal keeps it in its source queue.
     pub(super) durable: bool,
-    /// What names its bytes in the journal; 0: nothing.
+    /// The LSN that names its bytes in the journal; 0: none.
     pub(super) body: Lsn,
-    /// The targets it waited for, and its turn, if it waited.
+    /// The targets it waited for and its ticket, if it waited before.
     waited: Option<Pending>,
 }
 
@@ -139,7 +139,8 @@ impl Core {
         history.charge(&self.memory.shared);
         let carried = slot.message.carried_delivery_count();
         let count = carried.saturating_add(slot.failures);
-        // In its place, if nobody else has it: whatever becomes of it, it is the dead letter now.
+        // The message is changed in place if nothing else shares it: it is the dead letter from now
+        // on.
         Arc::make_mut(&mut slot.message).die(history, count);
         let strategy = queue.settings.dead_letter_strategy;
         let letter = Letter::new((id, position), (from, reason), slot, way, strategy);

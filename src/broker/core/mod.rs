@@ -152,7 +152,7 @@ pub struct Core {
     cycles_logged: BTreeSet<Vec<Name>>,
     /// The last message that was put into the quarantine, whose history similar ones share.
     quarantined: RecentlyQuarantined,
-    /// Where the last publish went.
+    /// Cached route and targets of the last publish.
     routed: Routed,
     /// Cached route and targets of the last dead letter.
     routed_dead: Routed,
@@ -252,7 +252,7 @@ impl Core {
         &self.options.kept
     }
 
-    /// What happened so far.
+    /// The counters of the vhost since the core was made.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -167,7 +167,7 @@ impl Restoring {
                 let policies = &self.core.policies;
                 let settings = policies.settings(&queue.name, &queue.arguments);
                 queue.settings = undeliverable.settings_of(&queue.name, settings);
-                // What it dropped for its limit may not have been written.
+                // The journal may lack the last drops for its limit.
                 queue.growth = Growth::Restored;
                 let usage = queue.messages.usage();
                 self.core.memory.change(Default::default(), usage);

@@ -17,7 +17,7 @@ pub(super) struct Routed {
     /// Whether there are more targets than a message may have, or finding them took too many steps:
     /// then none is kept.
     are_too_many: bool,
-    /// What random exchanges pick by.
+    /// Random numbers for exchanges that pick one queue.
     draws: Random,
 }
 

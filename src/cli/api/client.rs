@@ -105,7 +105,7 @@ impl Api {
         }
     }
 
-    /// Fetches an object that may not be there.
+    /// Fetches an object that may not exist.
     pub(in crate::cli) fn find(&self, path: &Path) -> Result<Option<Value>, Failure> {
         match self.get(path) {
             Ok(value) => Ok(Some(value)),
@@ -313,7 +313,7 @@ fn impossible(error: ureq::http::Error) -> Failure {
         .advise("is the URL of the broker right?")
 }
 
-/// The texts of what the broker did, but warns of: the header `Warning`, `299 - "text"`.
+/// The broker's warnings about what it did: the header `Warning`, `299 - "text"`.
 fn warnings<B>(answer: &Response<B>) -> impl Iterator<Item = String> {
     let headers = answer.headers().get_all("warning").into_iter();
     headers.filter_map(|value| {

@@ -47,7 +47,7 @@ const RABBITMQ_HASHES: &str = "rabbit_password_hashing_";
 /// Policy keys that RabbitMQ does not have.
 const OWN_KEYS: [&str; 1] = ["on-undeliverable"];
 
-/// All definitions, or those of the vhost that was named.
+/// The path of all definitions, or of those of the named vhost.
 fn path(api: &Api) -> Path {
     match api.settings().vhost_given() {
         Some(vhost) => Path::of(&["definitions", vhost]),
@@ -161,7 +161,7 @@ fn leave_out_keys(definitions: &mut Value) -> Vec<String> {
     left
 }
 
-/// Writes a file that only its owner may read, whole or not at all.
+/// Writes a file that only its owner may read, completely or not at all.
 #[allow(
     clippy::disallowed_methods,
     reason = "the command line writes what it was asked to"

@@ -68,7 +68,7 @@ pub(super) struct CheckVirtualHosts {}
 #[derive(Args)]
 pub(super) struct Health {}
 
-/// A line of `status`: its name, and where it stands in the overview.
+/// Lines of `status`: name, and field of the overview.
 const OF_BROKER: &[(&str, &str)] = &[
     ("product", "product_name"),
     ("version", "product_version"),

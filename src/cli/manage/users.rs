@@ -183,8 +183,8 @@ impl Task for AuthenticateUser {
         let tried = api.log_in_as(&self.username, &password);
         match tried.get(&Path::of(&["whoami"])) {
             Ok(_) => {}
-            // Who may not use the API, but has given the right password, is let in with a 403 by
-            // some brokers and refused with a 401 by RabbitMQ, which says so in the reason.
+            // For a user who may not use the API, but has given the right password, some brokers
+            // answer 403; RabbitMQ answers 401, and the reason says so.
             Err(failure) if failure.to_string().contains(NO_TAG) => {}
             Err(failure) => return Err(failure),
         }

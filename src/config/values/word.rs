@@ -62,7 +62,7 @@ words!(
     }
 );
 words!(
-    /// How log lines look.
+    /// The format of log lines.
     LogFormat {
         /// One line of text per event.
         Text = "text",

@@ -91,7 +91,7 @@ const fn undeliverable(seed: u64) -> Undeliverable {
     }
 }
 
-/// Commands told on failure.
+/// Commands shown on failure.
 const HISTORY_MAX: usize = 30;
 
 impl World {

@@ -175,8 +175,8 @@ fn merge_operator(effective: &mut Map<String, Value>, key: &Name, value: &wire::
     }
 }
 
-/// What became of the dead of a queue: deaths and dead letters that reached a target, by reason, and
-/// what was quarantined or dropped, by reason and cause.
+/// Deaths, and dead letters that reached a target, by reason; quarantined and dropped messages by
+/// reason and cause.
 fn dead_letters(counters: &QueueCounters) -> Value {
     let by_cause = |counts: &Drops| -> Vec<Value> {
         let kinds = counts.kinds().iter();
