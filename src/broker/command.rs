@@ -96,7 +96,8 @@ pub enum Command {
         /// The position of the message in its queue.
         position: Position,
     },
-    /// Drops a delivery that can neither be sent nor requeued, since its bytes cannot be read.
+    /// Drops a delivery that can neither be sent nor requeued: its bytes cannot be read, or it was
+    /// sent settled and may have arrived.
     Discard {
         /// The consumer that it concerns.
         consumer: ConsumerId,
@@ -170,7 +171,8 @@ pub enum QueueCommand {
     },
     /// Deletes a queue. Reply: `QueueDeleted` (0 messages when it was not there).
     Delete {
-        /// The asking connection, which may own the queue; none: asked over HTTP.
+        /// The asking connection, which may own the queue; none: no connection asks, as in an
+        /// import.
         connection: Option<ConnectionId>,
         /// The queue to delete.
         name: Name,
@@ -181,7 +183,8 @@ pub enum QueueCommand {
     },
     /// Drops the ready messages of a queue. Reply: `Purged`.
     Purge {
-        /// The asking connection, which may own the queue; none: asked over HTTP.
+        /// The asking connection, which may own the queue; none: no connection asks, as in an
+        /// import.
         connection: Option<ConnectionId>,
         /// The queue to purge.
         name: Name,
@@ -227,7 +230,8 @@ pub enum TopologyCommand {
     },
     /// Adds a binding. Reply: `Done`, also when it exists.
     Bind {
-        /// The asking connection, which may own the queue; none: asked over HTTP.
+        /// The asking connection, which may own the queue; none: no connection asks, as in an
+        /// import.
         connection: Option<ConnectionId>,
         /// The exchange that messages come from.
         source: Name,
@@ -240,7 +244,8 @@ pub enum TopologyCommand {
     },
     /// Removes a binding. Reply: `Done`, also when it does not exist.
     Unbind {
-        /// The asking connection, which may own the queue; none: asked over HTTP.
+        /// The asking connection, which may own the queue; none: no connection asks, as in an
+        /// import.
         connection: Option<ConnectionId>,
         /// The exchange that messages come from.
         source: Name,
@@ -251,7 +256,8 @@ pub enum TopologyCommand {
         /// Arguments of the binding, equal in value.
         arguments: Vec<(Name, Value)>,
     },
-    /// Lists some bindings. Reply: `Bindings`. Boxed, as it would be most of the size of every command.
+    /// Lists some bindings. Reply: `Bindings`. Boxed, as it would be most of the size of every
+    /// command.
     BindingsGet {
         /// The source, destination or pair whose bindings are listed.
         of: Box<BindingsOf>,
@@ -446,8 +452,8 @@ mod tests {
     use super::*;
     use crate::broker::Reply;
 
-    /// Both are moved several times for each message: a look at bindings once made them half as large
-    /// again, and every message a tenth slower.
+    /// Both are moved several times for each message: a look at bindings once made them half as
+    /// large again, and every message a tenth slower.
     #[test]
     fn commands_and_replies_are_as_small_as_those_of_messages() {
         assert!(size_of::<Command>() <= 104, "{}", size_of::<Command>());

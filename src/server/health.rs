@@ -8,8 +8,8 @@ use crate::store::StoreState;
 /// Time that a vhost's lock may be held before the vhost counts as broken: holds take less than a
 /// millisecond.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// Time, in milliseconds, that the journal's thread may take for a round, of which it makes several
-/// a second; a sync may take long on a busy disk.
+/// Time in milliseconds after which the thread of the journal counts as hanging if it did not run:
+/// it runs every four seconds at least, and a sync may take long on a busy disk.
 const JOURNAL_SILENCE_MS_MAX: u64 = 10_000;
 
 impl Shared {

@@ -75,7 +75,7 @@ pub enum DiskErrorKind {
 pub struct DiskError {
     /// The operation that failed.
     pub operation: DiskOperation,
-    /// The file it was applied to; empty: the directory.
+    /// The name of the file, or the path of the directory.
     pub name: String,
     /// The class of the failure.
     pub kind: DiskErrorKind,

@@ -170,8 +170,8 @@ impl Core {
         self.remove_dropped(turn, id, position, from, (Some(reason), cause));
     }
 
-    /// Sends a waiting dead letter again; if it waited for room in a queue, that queue is
-    /// `waited_for`.
+    /// Sends a waiting dead letter again; `room_in`: the queue that it waited for, which has room
+    /// now.
     pub(super) fn retry(
         &mut self,
         turn: &mut Turn<'_>,

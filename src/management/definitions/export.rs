@@ -26,11 +26,11 @@ pub struct VhostParts {
     pub name: Name,
     /// Policies and operator policies.
     pub policies: Policies,
-    /// All exchanges except predeclared ones.
+    /// All exchanges; an export leaves the predeclared ones out.
     pub exchanges: Vec<ExchangeSpec>,
     /// All queues with their properties.
     pub queues: Vec<QueueInfo>,
-    /// All bindings except implied ones.
+    /// All bindings; an export leaves those of the default exchange out.
     pub bindings: Vec<Binding>,
 }
 
