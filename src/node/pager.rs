@@ -83,8 +83,8 @@ pub(crate) struct Pager<D: Disk> {
 
 /// Time without spilling after a failure, in nanoseconds.
 const SPILL_AGAIN_NS: u64 = 5_000_000_000;
-/// Divisor: while this part of the messages waits for the journal, messages that cannot be evicted
-/// now soon can.
+/// Divisor: while more than this part of the bytes of `JOURNAL_PART` waits for the journal,
+/// messages that cannot be evicted now soon can.
 const JOURNAL_BUSY_PART: u64 = 4;
 
 /// Waiters for memory that need not wait any more.

@@ -61,7 +61,7 @@ pub(super) struct Consumer {
     pub(super) waiting: bool,
     /// Its identity, for the history of messages that die by its outcome.
     pub(super) evidence: Option<Arc<Evidence>>,
-    /// Whether it is in a `blocked` list of its session or connection.
+    /// Whether it is in the `blocked` list of its connection.
     pub(super) blocked: bool,
 }
 
