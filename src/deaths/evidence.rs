@@ -88,7 +88,7 @@ pub struct Evidence {
     pub account: Account,
 }
 
-/// Compares what it says, not where its memory is charged.
+/// Shows everything except the account of its memory, which says nothing about the death.
 #[allow(
     clippy::missing_fields_in_debug,
     reason = "where its memory is counted is no part of what it says"
