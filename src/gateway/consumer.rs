@@ -23,7 +23,7 @@ impl Gateway {
     pub(super) fn on_deliver(&mut self, delivery: &Delivery) {
         self.taken_bytes += delivery.room_bytes();
         let Some((handle, consumer)) = self.links.consumer(delivery.consumer) else {
-            // The link went, and the core is about to be told so.
+            // The link has detached; the core has not been told yet.
             let unsent = (delivery.consumer, delivery.position);
             self.batch.undelivered.push(unsent);
             return;

@@ -101,8 +101,8 @@ pub struct Batch {
     pub(super) effects: VecDeque<Effect>,
     /// Bytes of deliveries that were removed from the effects again, since open.
     pub(super) returned_bytes: u64,
-    /// Deliveries to links that are gone: they return with the [`Work::Leave`] that stands further
-    /// behind, before the core forgets their consumers.
+    /// Deliveries to links that have detached: they are returned together with the [`Work::Leave`]
+    /// that is later in the batch, before the core forgets their consumers.
     pub(super) undelivered: Vec<(ConsumerId, Position)>,
 }
 

@@ -14,8 +14,8 @@ pub(super) struct Clients {
     pub(super) connections: Table<ConnectionId, Connection>,
     pub(super) sessions: Table<SessionId, Session>,
     pub(super) consumers: Table<ConsumerId, Consumer>,
-    /// Consumers whose queue was deleted and whose links have not said yet that they are gone: what was
-    /// assigned to them counts against their sessions until it was sent or came back.
+    /// Consumers whose queue was deleted and whose links have not yet reported their detach. What was
+    /// assigned to them counts against their sessions until it was sent or returned unsent.
     ended: BTreeMap<ConsumerId, SessionId>,
     unsettled_max: u32,
 }
@@ -37,9 +37,9 @@ pub(super) struct Session {
     assigned: u64,
     unsettled: u32,
     pub(super) consumers: Vec<ConsumerId>,
-    /// Those of [`Clients::ended`], at most one for each handle.
+    /// The session's consumers in [`Clients::ended`], at most one per link handle.
     ended: Vec<ConsumerId>,
-    /// Consumers with credit that found the window closed or too much unsettled.
+    /// Consumers with credit that wait because the window is closed or too much is unsettled.
     blocked: Vec<ConsumerId>,
 }
 
@@ -166,7 +166,7 @@ impl Clients {
         Some(consumer)
     }
 
-    /// Removes a consumer whose queue was deleted.
+    /// Removes a consumer whose queue was deleted; it stays in [`Clients::ended`] until its link detaches.
     pub(super) fn end(&mut self, id: ConsumerId) -> Option<Consumer> {
         let consumer = self.detach(id)?;
         if let Some(session) = self.sessions.get_mut(&consumer.session) {
@@ -176,7 +176,7 @@ impl Clients {
         Some(consumer)
     }
 
-    /// The link of a consumer that ended is gone: nothing of it comes back any more.
+    /// Forgets an ended consumer whose link has detached: no delivery of it is returned any more.
     pub(super) fn forget_ended(&mut self, id: ConsumerId) {
         if let Some(session) = self.ended.remove(&id)
             && let Some(session) = self.sessions.get_mut(&session)
@@ -192,7 +192,7 @@ impl Clients {
         }
     }
 
-    /// Whether a message may be assigned to a consumer now.
+    /// Checks whether a message may be assigned to a consumer now.
     pub(super) fn room(&mut self, id: ConsumerId) -> Result<(), NoRoom> {
         self.find_room(id).map(|_| ())
     }
@@ -244,9 +244,9 @@ impl Clients {
         }
     }
 
-    /// Takes an assignment back that never left: as if it had not been. Its connection's room stays
-    /// taken: the gateway gives it back with all else that it has done with.
-    /// Returns its session.
+    /// Takes back an assignment that was never sent, as if it had not been made, and returns the
+    /// consumer's session. The connection's bytes stay counted: the gateway gives them back with all
+    /// else that it has finished with.
     pub(super) fn unassign(&mut self, id: ConsumerId) -> Option<SessionId> {
         let session_id = if let Some(consumer) = self.consumers.get_mut(&id) {
             uncount!(consumer.assigned, 1, "what comes back was assigned");

@@ -144,7 +144,7 @@ impl Core {
         };
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
-            // It was deleted, which its consumers are about to be told.
+            // The queue was deleted; its consumers are about to be told.
             self.wake_released(consumer.session);
             return;
         };

@@ -385,7 +385,7 @@ impl Core {
         let holding = self.queue_of(consumer);
         let holding = holding.filter(|id| self.holds(*id, position, consumer));
         let Some(id) = holding else {
-            // Its queue was deleted meanwhile; others of its session go on.
+            // The queue was deleted meanwhile; other consumers of the session can continue.
             if let Some(session) = session {
                 self.wake_released(session);
             }
