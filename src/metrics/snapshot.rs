@@ -265,7 +265,7 @@ impl Queues {
         let depth = Depth::of(queue);
         self.count += 1;
         self.total.add(depth);
-        // What lies in the quarantine is told after a start, too.
+        // The quarantine's records are reported even if none was added since the start.
         if queue.counters.dead_entered > 0 || queue.name == QUARANTINE {
             self.receiving_total.add(depth);
             keep(&mut self.receiving, self.named_max, queue, depth);
