@@ -31,7 +31,7 @@ pub struct QueueCounters {
     pub quarantined: Drops,
     /// Deaths, by the condition that the consumer gave.
     pub conditions: Conditions,
-    /// Messages dropped.
+    /// Messages dropped, by reason of their death, if they died, and cause.
     pub drops: Drops,
 }
 

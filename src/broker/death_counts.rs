@@ -59,7 +59,7 @@ pub struct DeathCount {
 pub struct ConditionCount {
     /// Its name; none: all those that are not told apart.
     pub name: Option<Name>,
-    /// How many.
+    /// Number of deaths with it since the queue was declared.
     pub count: u64,
 }
 
@@ -300,7 +300,7 @@ impl TimesToDeath {
         }
     }
 
-    /// Counts one.
+    /// Counts one death after so many milliseconds.
     pub(crate) fn add(&mut self, ms: u64) {
         let bucket = TIME_TO_DEATH_BOUNDS_MS.partition_point(|bound| *bound < ms);
         if let Some(count) = self.buckets.get_mut(bucket) {
@@ -311,7 +311,7 @@ impl TimesToDeath {
 }
 
 impl VhostDeaths {
-    /// Nothing died.
+    /// The numbers of a vhost in which nothing died.
     pub const NONE: Self = Self {
         dead: ByReason::NONE,
         dead_lettered: ByReason::NONE,
@@ -322,8 +322,7 @@ impl VhostDeaths {
 
     /// The times of deaths for one reason.
     pub fn times_mut(&mut self, reason: Reason) -> Option<&mut TimesToDeath> {
-        let mut all = Reason::ALL.into_iter().zip(&mut self.times);
-        all.find(|(one, _)| *one == reason).map(|(_, times)| times)
+        self.times.get_mut(reason.index())
     }
 
     /// Counts what was dropped or quarantined.
@@ -450,6 +449,15 @@ mod tests {
         let mut again = gone.clone();
         again.raise(&gone);
         assert_eq!(again, gone);
+    }
+
+    #[test]
+    fn times_to_death_are_told_apart_by_reason() {
+        let mut deaths = VhostDeaths::NONE;
+        for (ms, reason) in (1..).zip(Reason::ALL) {
+            deaths.times_mut(reason).unwrap().add(ms);
+        }
+        assert_eq!(deaths.times.map(|times| times.sum_ms), [1, 2, 3, 4]);
     }
 
     #[test]

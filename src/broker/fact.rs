@@ -114,7 +114,7 @@ pub enum Fact {
     Died {
         /// The queue that it concerns.
         queue: QueueId,
-        /// How many.
+        /// The numbers after this death, absolute.
         count: DeathCount,
     },
     /// So many died that no queue of the journal counts, and after so long.

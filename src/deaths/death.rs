@@ -95,6 +95,11 @@ impl Reason {
         Self::DeliveryLimit,
     ];
 
+    /// The place of the reason in [`Reason::ALL`].
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
     /// The word for it in annotations, logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -30,13 +30,13 @@ pub(crate) struct Partials {
 /// What alarms mean for messages that arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Arriving {
-    /// None stands.
+    /// No alarm is raised.
     #[default]
     Freely,
-    /// One stands, so nobody who only publishes gets a permit: what waits must go first.
+    /// An alarm is raised: connections that only publish get no permit until stored messages have gone.
     Stopped,
-    /// One stands that what waits would not keep up: it ends when what has begun to arrive has arrived
-    /// or was given up. One connection after the other is let in for that.
+    /// The alarm is kept up only by messages that are arriving: it ends once they have arrived or were
+    /// given up, so one connection after the other gets a permit.
     OneByOne,
 }
 

@@ -97,24 +97,18 @@ impl Core {
             return self.drop_dead(turn, (id, position), from, reason);
         }
         let queue = &mut **queue;
-        let planned = queue.messages.slot(position).map(|slot| {
+        let planned = queue.messages.slot_mut(position).map(|slot| {
             let way = plan(&queue.settings, &slot.route, &mut queue.last_way);
-            let given = (reason, evidence.as_deref());
-            (Counted::new(slot.arrived, slot.durable, given), way)
+            (slot, way)
         });
-        let Some((death, way)) = planned else {
+        let Some((slot, way)) = planned else {
             if from == MessageState::Held {
                 invariant!(fatal, "a held message is in memory");
             }
             return self.await_page_in(turn, id, position, AfterPageIn::Die(reason));
         };
-        self.deaths
-            .count(turn.now, &mut self.counters, queue, death);
-        let Some(slot) = queue.messages.slot_mut(position) else {
-            invariant!(fatal, "a message that dies is in memory");
-        };
         let rule = queue.settings.dead_letter_rule.as_ref();
-        let evidence = match rule {
+        let kept = match rule {
             Some(rule) => Some(queue.last_evidence.with_rule(evidence.as_ref(), rule)),
             None => evidence.as_ref(),
         };
@@ -125,7 +119,7 @@ impl Core {
             exchange: &slot.route.exchange,
             routing_keys: &slot.route.keys,
             ttl: slot.message.ttl_ms(),
-            evidence,
+            evidence: kept,
         };
         let before = slot.message.history();
         let (history, stuck) = match (queue.last_death.record(before, &death), before) {
@@ -143,7 +137,11 @@ impl Core {
         // on.
         Arc::make_mut(&mut slot.message).die(history, count);
         let strategy = queue.settings.dead_letter_strategy;
+        let given = (reason, evidence.as_deref());
+        let counted = Counted::new(slot.arrived, slot.durable, given);
         let letter = Letter::new((id, position), (from, reason), slot, way, strategy);
+        self.deaths
+            .count(turn.now, &mut self.counters, queue, counted);
         match stuck {
             None => self.send(turn, letter),
             Some(cause) => self.give_up(turn, &letter, cause, None),

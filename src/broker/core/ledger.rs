@@ -71,6 +71,7 @@ impl DeathLedger {
     }
 
     /// Counts a death in its queue and in the vhost.
+    #[inline]
     pub(super) fn count(
         &mut self,
         now: Now,

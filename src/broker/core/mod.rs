@@ -426,10 +426,14 @@ impl Core {
 
     /// When the next message or queue is due, the next line of the log, or numbers for the journal.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let next = self.deadlines.first().map(|(deadline, _)| *deadline);
-        let untold = self.untold_drops.first().map(|(untold, _)| *untold);
-        let unwritten = Some(self.deaths.due()).filter(|due| *due != Millis::NEVER);
-        [next, untold, unwritten].into_iter().flatten().min()
+        let mut next = self.deaths.due();
+        if let Some((deadline, _)) = self.deadlines.first() {
+            next = next.min(*deadline);
+        }
+        if let Some((untold, _)) = self.untold_drops.first() {
+            next = next.min(*untold);
+        }
+        (next != Millis::NEVER).then_some(next)
     }
 
     /// Handles a command and leaves the work that follows from it on the worklist.
