@@ -7,6 +7,8 @@
 #   spilled    a million transient messages that expire at once into a headers exchange
 #   histories  a million durable dead letters of 1 KiB, each with a history of three queues
 #   ten        ten million durable messages of 100 B
+#   rejected, rejected-error, rejected-own    a million durable messages of 100 B that one consumer rejects:
+#              without an error, with the same one, with a description of its own each
 # The most memory is VmHWM of /proc/PID/status, reset before each phase; 1 MB is a million bytes. Ends
 # with 1 if a budget is missed.
 # Needs curl. What a start reads from the device is only seen by root, who can drop the caches.
@@ -94,6 +96,21 @@ histories() {
     drain dead-0 1000000
 }
 
+rejected() { # rejected ERROR
+    api PUT queues/%2F/dead-0 '{"durable":true}'
+    api PUT queues/%2F/bench-0 '{"durable":true,"arguments":{
+        "x-dead-letter-exchange":"","x-dead-letter-routing-key":"dead-0"}}'
+    bench --durable --size 100 --messages 1000000 --use-existing --outcome reject --reject-with "$1"
+    memory rejecting
+    sleep 3
+    memory waiting
+    echo "journal: $(du -sm "$work/data" | cut -f1) MB for $(waiting dead-0) dead letters"
+    "$program" --url "$http" deaths dead-0 --count 1
+    restart
+    echo "there: $(waiting dead-0)"
+    drain dead-0 1000000
+}
+
 for row in "${rows[@]}"; do
     echo "== $row, --memory-budget $budget"
     most_allowed=$([ "$budget" = 128MiB ] && echo 200 || echo 64)
@@ -102,6 +119,8 @@ for row in "${rows[@]}"; do
     case $row in
         backlog) backlog 1000000 1024 ;;
         ten) backlog 10000000 100 ;;
+        rejected) rejected none ;;
+        rejected-*) rejected "${row#rejected-}" ;;
         spilled | histories) "$row" ;;
         *) echo "no such row: $row" >&2; exit 1 ;;
     esac

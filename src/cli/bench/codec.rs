@@ -18,6 +18,7 @@ pub(super) mod code {
     pub(in crate::cli::bench) const CLOSE: u8 = 0x18;
     pub(in crate::cli::bench) const ACCEPTED: u8 = 0x24;
     pub(in crate::cli::bench) const REJECTED: u8 = 0x25;
+    pub(in crate::cli::bench) const ERROR: u8 = 0x1d;
     pub(in crate::cli::bench) const RELEASED: u8 = 0x26;
     pub(in crate::cli::bench) const MODIFIED: u8 = 0x27;
     pub(in crate::cli::bench) const SOURCE: u8 = 0x28;

@@ -25,6 +25,18 @@ pub(super) enum SettleWith {
     Hold,
 }
 
+/// The error that a consumer gives with each rejection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(super) enum RejectWith {
+    /// No error
+    #[default]
+    None,
+    /// The same condition and description each time
+    Error,
+    /// A description of its own each time, in a frame of its own
+    Own,
+}
+
 impl SettleWith {
     /// Whether the message leaves this consumer's queue with it.
     pub(super) fn is_final(self) -> bool {
@@ -40,6 +52,8 @@ pub(super) struct Manner {
     pub(super) settled: bool,
     /// Outcomes of consecutive deliveries, over and over; not empty.
     pub(super) outcomes: Vec<SettleWith>,
+    /// The error of rejections.
+    pub(super) reject_with: RejectWith,
     /// Whether a final outcome here is what the run counts.
     pub(super) counts: bool,
     /// The time to live of messages that are counted once they are dead.
@@ -179,8 +193,10 @@ impl ConsumerLink {
     }
 
     fn extend_range(&mut self, id: u32, outcome: SettleWith, output: &mut Vec<u8>) {
+        let alone = outcome == SettleWith::Reject && self.manner.reject_with == RejectWith::Own;
         if let Some((_, last, same)) = &mut self.range
             && *same == outcome
+            && !alone
             && last.wrapping_add(1) == id
         {
             *last = id;
@@ -194,10 +210,15 @@ impl ConsumerLink {
         let Some((first, last, outcome)) = self.range.take() else {
             return;
         };
+        let description = match self.manner.reject_with {
+            RejectWith::None => None,
+            RejectWith::Error => Some("the bench refuses every message".to_owned()),
+            RejectWith::Own => Some(format!("the bench refuses delivery {first}")),
+        };
         let state = match outcome {
             SettleWith::Hold => return,
             SettleWith::Accept => Item::Described(code::ACCEPTED, Vec::new()),
-            SettleWith::Reject => Item::Described(code::REJECTED, Vec::new()),
+            SettleWith::Reject => Item::Described(code::REJECTED, error(description.as_deref())),
             SettleWith::Release => Item::Described(code::RELEASED, Vec::new()),
             SettleWith::Modified => Item::Described(code::MODIFIED, vec![Item::Bool(true)]),
         };
@@ -245,4 +266,11 @@ impl ConsumerLink {
         }
         u32::try_from(beyond).unwrap_or(credit).min(credit)
     }
+}
+
+/// The fields of `rejected`: its error, if there is a description. [AMQP 2.8.14]
+fn error(description: Option<&str>) -> Vec<Item<'_>> {
+    let fields = |text| vec![Item::Symbol("bench:refused"), Item::Text(text)];
+    let error = description.map(|text| Item::Described(code::ERROR, fields(text)));
+    error.into_iter().collect()
 }

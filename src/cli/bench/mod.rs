@@ -279,6 +279,7 @@ impl BenchOptions {
             credit: self.credit,
             settled: matches!(self.presettled, Presettled::Consumers | Presettled::Both),
             outcomes: self.outcome.clone(),
+            reject_with: self.reject_with,
             counts: true,
             life: self.life(),
             behind: self.behind,

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::BenchError;
 use super::connection::ConnectTarget;
-use super::consumer::SettleWith;
+use super::consumer::{RejectWith, SettleWith};
 use super::load::End;
 use super::template::STAMP_BYTES;
 
@@ -75,6 +75,9 @@ pub(super) struct BenchOptions {
     /// Outcomes of consecutive deliveries, over and over, such as `accept,accept,release`
     #[arg(long, value_enum, value_delimiter = ',', default_value = "accept")]
     pub(super) outcome: Vec<SettleWith>,
+    /// The error that rejections carry
+    #[arg(long, value_enum, default_value = "none")]
+    pub(super) reject_with: RejectWith,
     /// Reject every message and count it when it arrives from the dead-letter queue
     #[arg(long)]
     pub(super) dead_letter: bool,
