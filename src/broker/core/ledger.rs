@@ -12,8 +12,8 @@ use crate::deaths::{Evidence, Reason};
 
 /// What is not in the record of a death is written at most so much later, in milliseconds.
 const WRITE_EVERY_MS: u64 = 1_000;
-/// Queues whose numbers are written in one tick; the next one goes on.
-const WRITE_MAX: usize = 256;
+/// Queues whose numbers are written in one tick; the next one goes on. A queue may have some 40 numbers.
+const WRITE_MAX: usize = 16;
 
 /// What a death counts.
 #[derive(Clone, Copy, Debug)]
@@ -276,7 +276,9 @@ impl Core {
                 self.recorder.push_died(id, count);
             }
         }
-        self.write_vhost_deaths();
+        if self.deaths.unwritten.is_empty() {
+            self.write_vhost_deaths();
+        }
     }
 
     /// Numbers that no queue of the journal has.

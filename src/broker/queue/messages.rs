@@ -246,15 +246,10 @@ impl Messages {
 
     /// When the oldest message came in that is there, in whatever state.
     pub fn oldest(&self) -> Option<Millis> {
-        let states = [MessageState::Ready, MessageState::Held, MessageState::Dying];
-        let found = self.subqueues.iter().flat_map(|subqueue| {
-            let places = states.iter().filter_map(|state| subqueue.find(*state, 0));
-            places.filter_map(|place| {
-                let (block, at) = subqueue.block(place)?;
-                block.arrived(at)
-            })
-        });
-        found.min()
+        self.subqueues
+            .iter()
+            .filter_map(Subqueue::oldest_of_any)
+            .min()
     }
 
     /// The message to drop next: the oldest of the lowest priority that has any.

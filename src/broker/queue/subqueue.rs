@@ -354,6 +354,19 @@ impl Subqueue {
         Some((place, block.arrived(at)?))
     }
 
+    /// When the first message arrived, whatever its state. Only blocks in front of it are passed: a
+    /// search for one state would pass all blocks where no message has that state.
+    pub fn oldest_of_any(&self) -> Option<Millis> {
+        let states = [MessageState::Ready, MessageState::Held, MessageState::Dying];
+        self.blocks.iter().find_map(|entry| {
+            let block = entry.block.as_ref()?;
+            let has = |state: &MessageState| *state != MessageState::Ready || entry.ready > 0;
+            let places = states.into_iter().filter(has);
+            let first = places.filter_map(|state| block.next(state, 0)).min()?;
+            block.arrived(first)
+        })
+    }
+
     /// The first message in a state at or behind a place.
     pub fn find(&self, state: MessageState, from: u64) -> Option<u64> {
         let from = from.max(self.first);
