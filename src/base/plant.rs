@@ -38,10 +38,13 @@ pub(crate) enum Plant {
     AnsweredBeforeDurable,
     /// Work beyond the budget of a tick is forgotten.
     RestForgotten,
+    /// What would become of a dead letter is foreseen without the cycle rule: the simulation of
+    /// cores finds it.
+    CycleNotForeseen,
 }
 
 impl Plant {
-    /// All faults, in the order of declaration.
+    /// The faults that simulations of whole brokers find, in the order of declaration.
     pub(crate) const ALL: [Self; 16] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,

@@ -138,7 +138,7 @@ pub enum Command {
 
 impl Command {
     /// The queue or exchange that the command declares, if it is a declaration: its policies are
-    /// searched beforehand, see [`Core::foresee`](super::Core::foresee).
+    /// searched beforehand, see [`Core::match_policies`](super::Core::match_policies).
     pub const fn declares(&self) -> Option<(ObjectKind, &Name)> {
         match self {
             Self::Queue(QueueCommand::Declare { name, .. }) => Some((ObjectKind::Queue, name)),

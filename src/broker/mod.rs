@@ -23,6 +23,7 @@ mod effects;
 mod error;
 pub mod exchange;
 mod fact;
+mod foresight;
 mod headers;
 mod matching;
 pub mod names;
@@ -47,6 +48,7 @@ pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, TooManyQueues, r
 pub use effects::{DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted};
 pub use error::{Error, ObjectKind};
 pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};
+pub use foresight::{Becomes, Event, ForeseenTarget, Foresight, Skipped};
 pub use headers::Attributes;
 pub use matching::Matching;
 pub use policy::Policy;

@@ -246,7 +246,7 @@ impl Batch {
     /// Declares a queue once its policies are found: in slices if the search takes long.
     fn declare(&mut self, now: Now, core: &mut Core, effects: &mut Effects, command: Command) {
         if let Some(declared) = command.declares()
-            && !core.foresee(declared, &mut self.begun, &mut effects.meter)
+            && !core.match_policies(declared, &mut self.begun, &mut effects.meter)
         {
             self.work.push_front(Work::Declare(command));
             return;

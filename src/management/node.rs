@@ -210,7 +210,7 @@ fn perform(mut request: Request, mut on: Operations<'_>) -> Result<Performed, Re
         _ => None,
     };
     if let Some(declared) = declared
-        && !on.foresee(declared, &mut request.begun)
+        && !on.match_policies(declared, &mut request.begun)
     {
         return Ok(Performed::Later(request));
     }

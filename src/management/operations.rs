@@ -77,8 +77,8 @@ pub enum Unbound {
 impl Operations<'_> {
     /// Searches the policies of an object that is about to be declared: to be called until it is
     /// done, each time under a hold of its own; then the object is declared under the last one; see
-    /// [`Core::foresee`].
-    pub fn foresee(
+    /// [`Core::match_policies`].
+    pub fn match_policies(
         &mut self,
         (kind, name): (ObjectKind, &Name),
         begun: &mut Option<Box<Matching>>,
@@ -88,7 +88,7 @@ impl Operations<'_> {
         let ns = permissions.allow_ns(Right::Configure, name);
         self.effects.meter.charge_ns(ns);
         let may = permissions.allow(Right::Configure, name);
-        !may || (self.core).foresee((kind, name), begun, &mut self.effects.meter)
+        !may || (self.core).match_policies((kind, name), begun, &mut self.effects.meter)
     }
 
     /// Declares a queue. Permissions: configure on it; when it is new and has a

@@ -158,7 +158,7 @@ impl Admin {
             let replied = self.with_core(vhost, |now, core, effects| {
                 effects.meter = Meter::default();
                 if let Some(declared) = command.as_ref().and_then(Command::declares)
-                    && !core.foresee(declared, &mut begun, &mut effects.meter)
+                    && !core.match_policies(declared, &mut begun, &mut effects.meter)
                 {
                     return None;
                 }

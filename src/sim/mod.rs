@@ -8,6 +8,7 @@
 
 mod check;
 mod durable;
+mod foresight;
 mod model;
 mod model_death;
 mod model_serve;
@@ -19,6 +20,7 @@ mod world;
 mod tests;
 
 pub use durable::{Archive, DurableState, durable_state};
+pub use foresight::Foreseen;
 pub use model::Model;
 pub use world::{Failure, World};
 

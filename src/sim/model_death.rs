@@ -237,12 +237,15 @@ impl Model {
         }
         let closes_at = closes_at.and_then(|id| self.queues.get(&id));
         let path = closes_at.map_or_else(Vec::new, |queue| loop_of(&letter.deaths, &queue.name));
-        let quarantine = self.quarantine(scene);
-        let max = self.queues.get(&quarantine);
-        let max = max.and_then(|queue| queue.settings.max_length_bytes);
+        let mut queues = self.queues.values();
+        let known = queues.find(|queue| queue.name == QUARANTINE);
+        let max = known.map_or(Some(self.undeliverable.bytes_max), |queue| {
+            queue.settings.max_length_bytes
+        });
         if max.is_some_and(|max| letter.message.bare_len() as u64 > max) {
             return self.drop_message(id, position, reason, DropCause::QuarantineFull);
         }
+        let quarantine = self.quarantine(scene);
         let place = self.enter(scene, quarantine, letter, ModelState::Ready);
         if let Some(message) = place.and_then(|place| self.message_mut(quarantine, place)) {
             message.quarantined = Some((cause, path));

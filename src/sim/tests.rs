@@ -13,7 +13,8 @@ mod waiting;
 
 use std::collections::BTreeSet;
 
-use super::World;
+use super::{Foreseen, World};
+use crate::base::plant::{Plant, plant};
 use crate::broker::DropCause;
 use crate::deaths::QuarantineCause;
 
@@ -93,6 +94,41 @@ fn worlds_quarantine_for_every_other_cause_and_fill_their_quarantines() {
         }
     }
     panic!("no world had {missing:?}; one was full: {is_full}");
+}
+
+#[test]
+fn what_is_foreseen_before_each_settlement_and_each_death_is_what_happens() {
+    let mut foreseen = Foreseen::default();
+    for seed in 1..=30 {
+        // A difference ends the run.
+        let other = run(seed).foreseen;
+        let add = |sums: &mut [u64], more: &[u64]| {
+            sums.iter_mut()
+                .zip(more)
+                .for_each(|(sum, more)| *sum += more);
+        };
+        add(&mut foreseen.compared, &other.compared);
+        add(&mut foreseen.skipped, &other.skipped);
+        foreseen.unsure += other.unsure;
+    }
+    let compared: u64 = foreseen.compared.iter().sum();
+    let [cycles, full, _] = foreseen.skipped;
+    let is_each = foreseen.compared.iter().all(|count| *count > 20);
+    assert!(is_each && cycles > 20 && full > 20, "{foreseen:?}");
+    assert!(foreseen.unsure * 50 < compared, "{foreseen:?}");
+}
+
+#[test]
+fn foresight_without_the_cycle_rule_is_noticed() {
+    plant(Some(Plant::CycleNotForeseen));
+    let mut found = (1..=20).map(|seed| {
+        let mut world = World::new(seed);
+        (0..STEPS).find_map(|_| world.step().err())
+    });
+    let found = found.find_map(|failure| failure);
+    plant(None);
+    let what = found.map(|failure| failure.what).unwrap_or_default();
+    assert!(what.contains("was foreseen as"), "{what}");
 }
 
 #[test]

@@ -9,19 +9,29 @@ use super::{Core, Turn};
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{HolderId, Lsn, Millis, Now, Position, QueueId};
 use crate::broker::arguments::Overflow;
-use crate::broker::queue::{Growth, MessageState, Slot};
+use crate::broker::queue::{Growth, MessageState, Queue, Slot};
 use crate::broker::{Body, Entries, Entry, Fact};
 use crate::message::{Message, Route};
 
 /// The decision of a queue on one more message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Admission {
+pub(super) enum Admission {
     /// The message may enter (and may push another one out under `drop-head`).
     Enter,
     /// The queue is full and refuses it.
     Refuse,
     /// The queue is full, refuses it and dead-letters it.
     RefuseAndDie,
+}
+
+impl Admission {
+    /// The decision of a queue that has neither room nor a consumer that waits.
+    const fn when_full(queue: &Queue) -> Self {
+        match queue.settings.overflow {
+            Overflow::RejectPublishDlx => Self::RefuseAndDie,
+            Overflow::RejectPublish | Overflow::DropHead => Self::Refuse,
+        }
+    }
 }
 
 /// A message about to enter a queue. It is copied for each queue but the last.
@@ -203,9 +213,29 @@ impl Core {
             return Admission::Refuse;
         };
         queue.counters.refused += 1;
-        match queue.settings.overflow {
-            Overflow::RejectPublishDlx => Admission::RefuseAndDie,
-            Overflow::RejectPublish | Overflow::DropHead => Admission::Refuse,
+        Admission::when_full(queue)
+    }
+
+    /// What [`Core::offer`] would decide now, for a message that is in another queue.
+    pub(super) fn foresee_admission(&self, id: QueueId, size_bytes: u32) -> Admission {
+        let queue = self.queues.get(&id);
+        match queue.filter(|queue| queue.refuses(size_bytes)) {
+            Some(queue) if !self.would_take(queue, queue.messages.ready()) => {
+                Admission::when_full(queue)
+            }
+            _ => Admission::Enter,
+        }
+    }
+
+    /// The same for a message of the same queue that is ready until then.
+    pub(super) fn foresee_readmission(&self, id: QueueId, size_bytes: u32) -> Admission {
+        let queue = self.queues.get(&id);
+        let queue = queue.filter(|queue| queue.refuses_in_place_of(size_bytes));
+        match queue {
+            Some(queue) if !self.would_take(queue, queue.messages.ready().saturating_sub(1)) => {
+                Admission::when_full(queue)
+            }
+            _ => Admission::Enter,
         }
     }
 

@@ -193,8 +193,22 @@ impl Clients {
     }
 
     /// Checks whether a message may be assigned to a consumer now.
-    pub(super) fn room(&mut self, id: ConsumerId) -> Result<(), NoRoom> {
-        self.find_room(id).map(|_| ())
+    pub(super) fn room(&self, id: ConsumerId) -> Result<(), NoRoom> {
+        let consumer = self.consumers.get(&id);
+        let Some(consumer) = consumer.filter(|consumer| consumer.has_credit()) else {
+            return Err(NoRoom::Credit);
+        };
+        let session = self.sessions.get(&consumer.session);
+        let connection = self.connections.get(&consumer.connection);
+        match (session, connection) {
+            (Some(session), _) if !session.has_room(self.unsettled_max) => Err(NoRoom::Session),
+            (Some(_), Some(connection)) if connection.has_room() => Ok(()),
+            (Some(_), Some(_)) => Err(NoRoom::Connection),
+            _ => {
+                invariant!(broken, "a consumer has a session and a connection");
+                Err(NoRoom::Credit)
+            }
+        }
     }
 
     /// Counts a message of this size against a consumer, its session and its connection, if each

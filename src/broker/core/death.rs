@@ -11,14 +11,14 @@ use super::work::{SLICE, Work};
 use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{Lsn, Position, QueueId, Step, invariant};
+use crate::base::{Lsn, Meter, Name, Position, QueueId, Step, invariant};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
 use crate::broker::death_counts::DeathOutcome;
 use crate::broker::names::QUARANTINE;
-use crate::broker::queue::{AfterPageIn, MessageState, Pending, Slot, Waiter};
+use crate::broker::queue::{AfterPageIn, MessageState, Pending, Queue, Slot, Waiter};
 use crate::broker::{DropCause, Fact, LogEvent};
-use crate::deaths::{self, Evidence, HistoryFull, Reason};
+use crate::deaths::{self, Evidence, History, HistoryFull, Reason};
 use crate::message::{Message, Route};
 
 /// A message that dies now, and how.
@@ -42,13 +42,13 @@ pub(super) struct Letter {
     pub(super) reason: Reason,
     pub(super) message: Arc<Message>,
     pub(super) route: Arc<Route>,
-    strategy: DeadLetterStrategy,
+    pub(super) strategy: DeadLetterStrategy,
     /// Whether the journal keeps it in its source queue.
     pub(super) durable: bool,
     /// The LSN that names its bytes in the journal; 0: none.
     pub(super) body: Lsn,
     /// The targets it waited for and its ticket, if it waited before.
-    waited: Option<Pending>,
+    pub(super) waited: Option<Pending>,
 }
 
 impl Letter {
@@ -122,13 +122,9 @@ impl Core {
             evidence: kept,
         };
         let before = slot.message.history();
-        let (history, stuck) = match (queue.last_death.record(before, &death), before) {
-            (Ok(history), _) if way.is_some() => (history, None),
-            (Ok(history), _) => (history, Some(DropCause::NoDeadLetterExchange)),
-            (Err(HistoryFull), Some(before)) => (Arc::clone(before), Some(DropCause::HistoryFull)),
-            (Err(HistoryFull), None) => {
-                return invariant!(broken, "a first death has room in a history");
-            }
+        let recorded = queue.last_death.record(before, &death);
+        let Some((history, stuck)) = after_death(recorded, before, way.is_some()) else {
+            return;
         };
         history.charge(&self.memory.shared);
         let carried = slot.message.carried_delivery_count();
@@ -159,12 +155,7 @@ impl Core {
         let Some(queue) = self.queues.get(&id) else {
             return; // deleted since the death was put on the work list
         };
-        let is_pushed_out = reason == Reason::Maxlen && queue.name == QUARANTINE;
-        let cause = if is_pushed_out {
-            DropCause::QuarantineFull
-        } else {
-            DropCause::NoDeadLetterExchange
-        };
+        let cause = cause_without_exchange(queue, reason);
         self.remove_dropped(turn, id, position, from, (Some(reason), cause));
     }
 
@@ -319,7 +310,7 @@ impl Core {
         let waited = waited.and_then(|pending| pending.targets.as_deref());
         let targets = match waited {
             Some(waited) => waited,
-            None => self.find_targets(turn, letter, &mut routed, &mut sent),
+            None => self.find_targets(&mut turn.effects.meter, letter, &mut routed, &mut sent),
         };
         let mut insertion = self.insertion(letter.body);
         let arrival = Arrival::dead(letter.message.clone(), letter.route.clone());
@@ -361,9 +352,9 @@ impl Core {
     }
 
     /// Routes the dead letter by the current topology.
-    fn find_targets<'a>(
+    pub(super) fn find_targets<'a>(
         &self,
-        turn: &mut Turn<'_>,
+        meter: &mut Meter,
         letter: &Letter,
         routed: &'a mut Routed,
         sent: &mut SendResult,
@@ -373,32 +364,43 @@ impl Core {
             return &[];
         };
         let letter = (&letter.route, &*letter.message);
-        routed.find(&self.router, exchange, letter, &mut turn.effects.meter)
+        routed.find(&self.router, exchange, letter, meter)
     }
 
     /// Whether sending it to this target would close a cycle without a rejection; logged once for
     /// each distinct cycle.
     fn is_cycle(&mut self, turn: &mut Turn<'_>, letter: &Letter, target: QueueId) -> bool {
-        if letter.reason == Reason::Rejected {
-            return false;
-        }
-        let Some(queue) = self.queues.get(&target) else {
-            return false; // nothing enters it either
-        };
-        let Some(history) = letter.message.history() else {
-            invariant!(broken, "a dead letter has a history");
+        let Some((history, queue)) = self.closed_cycle(letter, target) else {
             return false;
         };
-        if !history.is_cycle(&queue.name) {
-            return false;
-        }
         if self.cycles_logged.len() < CYCLES_LOGGED_MAX {
-            let path = history.cycle_path(&queue.name);
+            let path = history.cycle_path(queue);
             if self.cycles_logged.insert(path.clone()) {
                 turn.effects.log.push(LogEvent::Cycle { path });
             }
         }
         true
+    }
+
+    /// The dead letter's history and the target's name, if sending it there would close a cycle
+    /// without a rejection.
+    #[inline]
+    pub(super) fn closed_cycle<'a>(
+        &'a self,
+        letter: &'a Letter,
+        target: QueueId,
+    ) -> Option<(&'a History, &'a Name)> {
+        if letter.reason == Reason::Rejected {
+            return None;
+        }
+        let queue = self.queues.get(&target)?; // nothing enters one that is gone either
+        let Some(history) = letter.message.history() else {
+            invariant!(broken, "a dead letter has a history");
+            return None;
+        };
+        history
+            .is_cycle(&queue.name)
+            .then_some((&**history, &queue.name))
     }
 
     /// Keeps a dead letter in its queue, marked as waiting, until a target exists or has room.
@@ -500,6 +502,35 @@ impl Core {
         };
         let outcome = DeathOutcome::Dropped(cause);
         self.write_outcome(turn.now, id, (reason, durable), outcome);
+    }
+}
+
+/// Why a death in a queue without a dead-letter exchange is a drop.
+pub(super) fn cause_without_exchange(queue: &Queue, reason: Reason) -> DropCause {
+    if reason == Reason::Maxlen && queue.name == QUARANTINE {
+        DropCause::QuarantineFull // it was pushed out
+    } else {
+        DropCause::NoDeadLetterExchange
+    }
+}
+
+/// The history of a message after its death, and why it cannot be sent anywhere, if so.
+#[inline]
+pub(super) fn after_death(
+    recorded: Result<Arc<History>, HistoryFull>,
+    before: Option<&Arc<History>>,
+    has_way: bool,
+) -> Option<(Arc<History>, Option<DropCause>)> {
+    match (recorded, before) {
+        (Ok(history), _) if has_way => Some((history, None)),
+        (Ok(history), _) => Some((history, Some(DropCause::NoDeadLetterExchange))),
+        (Err(HistoryFull), Some(before)) => {
+            Some((Arc::clone(before), Some(DropCause::HistoryFull)))
+        }
+        (Err(HistoryFull), None) => {
+            invariant!(broken, "a first death has room in a history");
+            None
+        }
     }
 }
 

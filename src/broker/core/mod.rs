@@ -14,6 +14,7 @@ mod death;
 mod dispatch;
 mod drops;
 mod failure;
+mod foresee;
 mod ledger;
 mod paging;
 mod publish;
@@ -26,6 +27,8 @@ mod routed;
 mod serve;
 mod settle;
 mod snapshot;
+#[cfg(any(test, feature = "internals"))]
+mod stepping;
 #[cfg(test)]
 pub(crate) mod tests;
 mod topology;
@@ -121,7 +124,7 @@ pub struct Core {
     /// The pass that applies changed policies to exchanges and queues; none: all are up to date.
     policy_pass: Option<PolicyPass>,
     /// The policies found for a queue or exchange that is about to be declared.
-    foreseen: Option<Box<Matching>>,
+    matched: Option<Box<Matching>>,
     deferred_free: DeferredFree,
     /// When each queue has something due; at most one entry for each queue.
     deadlines: BTreeSet<(Millis, QueueId)>,
@@ -210,7 +213,7 @@ impl Core {
             publishers: Publishers::default(),
             work: VecDeque::new(),
             policy_pass: None,
-            foreseen: None,
+            matched: None,
             deferred_free: DeferredFree::default(),
             deadlines: BTreeSet::new(),
             untold_drops: BTreeSet::new(),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::admission::{Arrival, Offered};
+use super::admission::{Arrival, Offered, size_bytes};
 use super::death::Letter;
 use super::drops::Fate;
 use super::{Core, Turn};
@@ -40,6 +40,15 @@ impl Default for Undeliverable {
     }
 }
 
+/// What becomes of a dead letter without a target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Resort {
+    /// It moves to the quarantine.
+    Quarantine,
+    /// It is dropped, for this cause.
+    Drop(DropCause),
+}
+
 /// The properties of the quarantine: a declaration by a client must have the same.
 const DECLARED: QueueProperties = QueueProperties {
     durable: true,
@@ -59,11 +68,13 @@ impl Core {
         closes_at: Option<QueueId>,
     ) {
         let (id, position, from) = (letter.source, letter.position, letter.from);
-        let why = (Some(letter.reason), cause);
-        if !self.quarantines(id, cause) {
+        let resort = self.last_resort(id, cause, size_bytes(&letter.message));
+        if let Resort::Drop(cause) = resort {
+            let why = (Some(letter.reason), cause);
             return self.remove_dropped(turn, id, position, from, why);
         }
         if self.quarantine(turn, letter, cause, closes_at) {
+            let why = (Some(letter.reason), cause);
             let durable = self.remove(id, position, from);
             self.note(turn, id, Fate::Quarantined, why, 1);
             let outcome = DeathOutcome::Quarantined(cause);
@@ -74,13 +85,21 @@ impl Core {
         }
     }
 
-    fn quarantines(&self, source: QueueId, cause: DropCause) -> bool {
+    /// What becomes of a dead letter of this size that no target takes.
+    pub(super) fn last_resort(&self, source: QueueId, cause: DropCause, size_bytes: u32) -> Resort {
         let Some(source) = self.queues.get(&source) else {
-            return false; // it was its own target, and expired when it was asked for room
+            // It was its own target, and expired when it was asked for room.
+            return Resort::Drop(cause);
         };
         let choice = source.settings.on_undeliverable;
         let choice = choice.unwrap_or(self.options.undeliverable.choice);
-        choice == OnUndeliverable::Quarantine || cause == DropCause::HistoryFull
+        if choice == OnUndeliverable::Drop && cause != DropCause::HistoryFull {
+            Resort::Drop(cause)
+        } else if self.quarantine_fits(size_bytes) {
+            Resort::Quarantine
+        } else {
+            Resort::Drop(DropCause::QuarantineFull)
+        }
     }
 
     /// Puts a dead letter into the quarantine; false if the quarantine does not take it.
@@ -102,9 +121,6 @@ impl Core {
             durable: letter.durable || letter.message.durable(),
             ..Arrival::dead(message, Arc::clone(&letter.route))
         };
-        if !self.fits(id, arrival.size_bytes) {
-            return false;
-        }
         let mut insertion = self.insertion(letter.body);
         let offered = self.offer(turn, id, arrival, &mut insertion);
         self.record(insertion);
@@ -150,13 +166,16 @@ impl Core {
         id
     }
 
-    /// Whether a message of this size fits at all: one that does not would push out all others and
-    /// then be dropped itself.
-    fn fits(&self, id: QueueId, size_bytes: u32) -> bool {
-        let max = self
-            .queues
-            .get(&id)
-            .and_then(|queue| queue.settings.max_length_bytes);
+    /// Whether the quarantine takes a message of this size at all: one that it does not take would
+    /// push out all others and then be dropped itself.
+    fn quarantine_fits(&self, size_bytes: u32) -> bool {
+        let max = match self.names.get(QUARANTINE) {
+            Some(id) => {
+                let quarantine = self.queues.get(id);
+                quarantine.and_then(|queue| queue.settings.max_length_bytes)
+            }
+            None => Some(self.options.undeliverable.bytes_max),
+        };
         max.is_none_or(|max| u64::from(size_bytes) <= max)
     }
 

@@ -8,8 +8,8 @@ use crate::broker::router::Router;
 use crate::message::{Message, Route};
 
 /// A route and the queues it led to, valid while the topology is the same. It is taken out of the
-/// core while its targets are in use.
-#[derive(Debug)]
+/// core while its targets are in use. A clone finds what this one would find next.
+#[derive(Clone, Debug)]
 pub(super) struct Routed {
     /// The cached route; none if routing depends on more than the keys.
     way: Option<Way>,
@@ -21,7 +21,7 @@ pub(super) struct Routed {
     draws: Random,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Way {
     exchange: ExchangeId,
     route: Arc<Route>,

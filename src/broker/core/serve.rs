@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::clients::{Clients, holder};
+use super::clients::{Clients, NoRoom, holder};
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConsumerId, Millis, Now, Position, QueueId, Step, invariant};
@@ -156,17 +156,19 @@ impl Core {
             return false;
         }
         while let Some(front) = queue.consumers.front() {
-            // A consumer with a selector may not want the message: the limit is kept rather than
-            // exceeded.
-            if queue.selecting.has(front) {
-                return false;
-            }
-            match self.clients.room(front) {
-                Ok(()) => return true,
+            match self.clients.takes(queue, front) {
+                Ok(takes) => return takes,
                 Err(why) => self.clients.park(queue, front, why),
             }
         }
         false
+    }
+
+    /// What [`Core::has_taker`] would find if this number of messages were ready.
+    pub(super) fn would_take(&self, queue: &Queue, ready: u64) -> bool {
+        let mut waiting = queue.consumers.waiting();
+        let mut first = || waiting.find_map(|consumer| self.clients.takes(queue, consumer).ok());
+        ready == 0 && first().unwrap_or(false)
     }
 }
 
@@ -182,6 +184,16 @@ impl Turn<'_> {
 }
 
 impl Clients {
+    /// Whether a consumer would be assigned a message that arrived now.
+    fn takes(&self, queue: &Queue, consumer: ConsumerId) -> Result<bool, NoRoom> {
+        // A consumer with a selector may not want the message: the limit is kept rather than
+        // exceeded.
+        if queue.selecting.has(consumer) {
+            return Ok(false);
+        }
+        self.room(consumer).map(|()| true)
+    }
+
     /// Puts a consumer that had found nothing it wanted into its queue's ring again.
     fn unpark(&mut self, queue: &mut Queue, consumer: ConsumerId) {
         if let Some(state) = self.consumers.get_mut(&consumer)
@@ -203,7 +215,7 @@ impl Clients {
     }
 
     /// Takes a consumer out of its queue's ring until session and connection have room.
-    fn park(&mut self, queue: &mut Queue, consumer: ConsumerId, why: super::clients::NoRoom) {
+    fn park(&mut self, queue: &mut Queue, consumer: ConsumerId, why: NoRoom) {
         self.rest(queue, consumer);
         self.block(consumer, why);
     }

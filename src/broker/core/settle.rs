@@ -271,7 +271,7 @@ impl Core {
     }
 
     /// Requeues a held message to its position; or it dies, if it failed too often or expired
-    /// meanwhile: `delivery_limit` before `expired`. (`maxlen` comes last: the queue grew.)
+    /// meanwhile.
     fn requeue(&mut self, turn: &mut Turn<'_>, requeued: &Requeued<'_>) {
         let Requeued {
             queue: id,
@@ -295,15 +295,7 @@ impl Core {
         let (failures, acquired, durable) = (slot.failures, slot.acquired, slot.durable);
         let slot = queue.messages.slot(position);
         let deadline = slot.map(|slot| queue.deadline_of(slot));
-        let limit = queue.settings.delivery_limit;
-        let reason = if failed && limit.is_some_and(|limit| failures > limit) {
-            Some(Reason::DeliveryLimit)
-        } else if deadline.is_some_and(|deadline| deadline <= turn.now.mono) {
-            Some(Reason::Expired)
-        } else {
-            None
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = queue.dies_on_return(turn.now, (failed, failures), deadline) {
             // Expiry is not attributed to a consumer.
             let failure = failure.filter(|_| reason == Reason::DeliveryLimit);
             let evidence = failure.and_then(|it| self.failures.evidence(turn.now.wall, it));

@@ -268,7 +268,7 @@ impl Core {
     /// Searches the policies for a queue or exchange that is about to be declared, until the meter
     /// is used up; whether the search is complete, so that declaring it, under the same hold, takes
     /// no longer than another command. `begun` has the progress so far.
-    pub fn foresee(
+    pub fn match_policies(
         &mut self,
         (kind, name): (ObjectKind, &Name),
         begun: &mut Option<Box<Matching>>,
@@ -287,7 +287,7 @@ impl Core {
             .filter(|begun| begun.is_for(kind, name))
             .unwrap_or_else(|| Box::new(Matching::new(kind, name.clone())));
         let is_known = matching.go_on(&self.policies, meter, BATCH_NS_MAX);
-        let place = if is_known { &mut self.foreseen } else { begun };
+        let place = if is_known { &mut self.matched } else { begun };
         *place = Some(matching);
         is_known
     }
@@ -299,10 +299,10 @@ impl Core {
         kind: ObjectKind,
         name: &Name,
     ) -> Matching {
-        let foreseen = self.foreseen.take();
-        let mut matching = foreseen
-            .filter(|foreseen| foreseen.is_for(kind, name))
-            .map_or_else(|| Matching::new(kind, name.clone()), |foreseen| *foreseen);
+        let matched = self.matched.take();
+        let mut matching = matched
+            .filter(|matched| matched.is_for(kind, name))
+            .map_or_else(|| Matching::new(kind, name.clone()), |matched| *matched);
         matching.go_on(&self.policies, &mut turn.effects.meter, u64::MAX);
         matching
     }

@@ -257,6 +257,13 @@ impl Consumers {
         self.rings.first()?.waiting.front().map(|(_, id)| *id)
     }
 
+    /// The consumers that wait for messages, in the order in which their turns come.
+    pub fn waiting(&self) -> impl Iterator<Item = ConsumerId> {
+        let waiting = self.rings.iter().flat_map(|ring| &ring.waiting);
+        let there = waiting.filter(|waiting| is_there(&self.all, **waiting));
+        there.map(|(_, id)| *id)
+    }
+
     /// Counts a message given to the first consumer, of `ready` messages (this one included): its
     /// turn goes on, or passes to the next. All turns of a round have the same length, and the
     /// round ends with the last message, so that messages that arrive one by one are shared evenly

@@ -28,7 +28,7 @@ use crate::broker::arguments::{Overflow, QueueArguments, QueueProperties, QueueT
 use crate::broker::counters::QueueCounters;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::reply::{QueueDetails, QueueInfo};
-use crate::deaths::Recent;
+use crate::deaths::{Reason, Recent};
 use crate::message::Route;
 
 pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS};
@@ -179,8 +179,20 @@ impl Queue {
     /// Whether one more message of this size would be refused, unless a consumer waits for it.
     #[inline]
     pub fn refuses(&self, size_bytes: u32) -> bool {
-        self.would_overflow(size_bytes)
-            && (self.settings.overflow != Overflow::DropHead || self.is_full_of_pending())
+        self.would_overflow(size_bytes) && self.refuses_when_full()
+    }
+
+    /// The same once a ready message of this size has left it.
+    pub fn refuses_in_place_of(&self, size_bytes: u32) -> bool {
+        let (count, bytes) = self.length();
+        let left = bytes.saturating_sub(size_bytes.into());
+        self.over(count, left + u64::from(size_bytes)) && self.refuses_when_full()
+    }
+
+    /// Whether it refuses what would be over a limit, rather than pushing out other messages.
+    #[inline]
+    fn refuses_when_full(&self) -> bool {
+        self.settings.overflow != Overflow::DropHead || self.is_full_of_pending()
     }
 
     /// Whether it is over a limit, as far as that is to be enforced.
@@ -231,11 +243,35 @@ impl Queue {
     /// When a message expires: by its own deadline or by the queue's ttl.
     #[inline]
     pub fn deadline_of(&self, slot: &Slot) -> Millis {
-        let by_queue = self
-            .settings
-            .message_ttl_ms
-            .map(|ttl_ms| slot.arrived.plus(ttl_ms));
-        by_queue.map_or(slot.deadline, |by_queue| by_queue.min(slot.deadline))
+        self.deadline(slot.arrived, slot.deadline)
+    }
+
+    /// When a message expires that arrived at this time and has this deadline of its own.
+    #[inline]
+    pub fn deadline(&self, arrived: Millis, own: Millis) -> Millis {
+        let by_queue = self.settings.message_ttl_ms;
+        let by_queue = by_queue.map(|ttl_ms| arrived.plus(ttl_ms));
+        by_queue.map_or(own, |by_queue| by_queue.min(own))
+    }
+
+    /// Why a message that comes back to it dies; none: it is requeued. `failures` are its failed
+    /// deliveries with this one. `delivery_limit` is before `expired`. (`maxlen` comes last: the
+    /// queue grew.)
+    #[inline]
+    pub fn dies_on_return(
+        &self,
+        now: Now,
+        (failed, failures): (bool, u32),
+        deadline: Option<Millis>,
+    ) -> Option<Reason> {
+        let limit = self.settings.delivery_limit;
+        if failed && limit.is_some_and(|limit| failures > limit) {
+            Some(Reason::DeliveryLimit)
+        } else if deadline.is_some_and(|deadline| deadline <= now.mono) {
+            Some(Reason::Expired)
+        } else {
+            None
+        }
     }
 
     /// When the next message expires or the queue itself does.

@@ -44,7 +44,8 @@ impl Call<'_> {
         work: impl FnOnce(&mut Operations<'_>) -> Result<(T, Lsn), Refusal>,
     ) -> Result<T, Failure> {
         let mut begun = None;
-        let prepare = |operations: &mut Operations<'_>| operations.foresee(declared, &mut begun);
+        let prepare =
+            |operations: &mut Operations<'_>| operations.match_policies(declared, &mut begun);
         self.operate_after(prepare, work).await
     }
 

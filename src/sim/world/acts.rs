@@ -242,8 +242,7 @@ impl World {
                 .router()
                 .route(exchange, &route, &message, 0, &mut targets);
         }
-        self.core
-            .apply(self.now, Command::Publish(publish), &mut self.effects);
+        self.carry_out(Command::Publish(publish));
         self.settle_down();
         let outcome = self
             .effects

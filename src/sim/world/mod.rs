@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Random;
 use super::durable::Archive;
+use super::foresight::Foreseen;
 use super::model::{Model, Scene};
 use super::paging::{BLOCK_SHIFT, Paging};
 use super::plan::Plan;
@@ -49,7 +50,7 @@ pub struct World {
     pub(super) core: Core,
     pub(super) model: Model,
     plan: Plan,
-    effects: Effects,
+    pub(super) effects: Effects,
     /// Cores rebuilt with every fact once, and with every fact twice.
     pub(super) once: Restoring,
     pub(super) twice: Restoring,
@@ -69,7 +70,9 @@ pub struct World {
     /// Number of records of this batch that are in the archive.
     archived: usize,
     /// The queue of each consumer.
-    reads: BTreeMap<ConsumerId, QueueId>,
+    pub(super) reads: BTreeMap<ConsumerId, QueueId>,
+    /// Comparisons of what was foreseen with what happened.
+    pub(super) foreseen: Foreseen,
     /// Decides which messages have streamed bodies; none: no message has.
     blob_random: Option<Random>,
     /// Number of streamed bodies.
@@ -139,6 +142,7 @@ impl World {
             is_ending: false,
             archived: 0,
             reads: BTreeMap::new(),
+            foreseen: Foreseen::default(),
             blob_random: Some(Random::new(seed ^ 0xa4ead)),
             blob_count: 0,
         };
@@ -228,7 +232,7 @@ impl World {
     }
 
     pub(super) fn apply(&mut self, command: Command) -> Reply {
-        let reply = self.core.apply(self.now, command, &mut self.effects);
+        let reply = self.carry_out(command);
         self.settle_down();
         self.collect();
         reply
@@ -237,8 +241,10 @@ impl World {
     /// Works until nothing is left; requested blocks are paged in when nothing else is to be done.
     fn settle_down(&mut self) {
         loop {
+            self.work_off();
             while self.core.has_work() {
-                self.core.tick(self.now, 1_000, &mut self.effects);
+                self.core.tick(self.now, 1, &mut self.effects);
+                self.work_off();
             }
             // They may be in records that were just made.
             self.archive_records();
@@ -246,7 +252,7 @@ impl World {
             let Some(command) = self.paging.answer(archive, effects, self.is_ending) else {
                 return;
             };
-            self.core.apply(self.now, command, &mut self.effects);
+            self.carry_out(command);
         }
     }
 
@@ -313,7 +319,7 @@ impl World {
             let passed = due.unwrap_or(end).since(self.now.mono);
             let wall = self.now.wall.0 + i64::try_from(passed).unwrap_or(0);
             self.now = Now::new(self.now.mono.plus(passed), Timestamp(wall));
-            self.core.tick(self.now, 1_000, &mut self.effects);
+            self.core.tick(self.now, 0, &mut self.effects);
             self.settle_down();
             self.collect();
             self.model.wake_due(self.now.mono.0);

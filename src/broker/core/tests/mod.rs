@@ -4,6 +4,7 @@ mod assignment;
 mod dead_letters;
 mod durability;
 mod evidence;
+mod foresight;
 mod histories;
 mod lifecycle;
 mod limits;

@@ -31,11 +31,11 @@ fn slow_policies(s: &mut Scenario, count: u32, apply_to: &str) {
 }
 
 /// Looks for the policies of what is declared next; how many pieces that takes.
-fn foresee(s: &mut Scenario, kind: ObjectKind, name: &Name) -> usize {
+fn match_policies(s: &mut Scenario, kind: ObjectKind, name: &Name) -> usize {
     let (mut begun, mut pieces) = (None, 1);
     loop {
         let mut meter = Meter::default();
-        let is_known = s.core.foresee((kind, name), &mut begun, &mut meter);
+        let is_known = s.core.match_policies((kind, name), &mut begun, &mut meter);
         assert!(meter.spent_ns() < 2 * BATCH_NS_MAX, "{}", meter.spent_ns());
         if is_known {
             return pieces;
@@ -66,7 +66,7 @@ fn what_is_declared_takes_its_policies_at_once_though_they_were_matched_in_piece
         slow_policies(&mut s, 100, "exchanges");
         slow_policies(&mut s, 100, apply_to);
         let name = Name::from("q".repeat(200));
-        let pieces = foresee(&mut s, ObjectKind::Queue, &name);
+        let pieces = match_policies(&mut s, ObjectKind::Queue, &name);
         assert!(pieces >= 50, "{pieces}");
         let declare = Command::Queue(QueueCommand::Declare {
             connection: Some(CONNECTION),
@@ -79,11 +79,11 @@ fn what_is_declared_takes_its_policies_at_once_though_they_were_matched_in_piece
         assert!(spent_ns(&mut s, declare) < 10_000);
         let queue = s.core.queue(&name).unwrap();
         assert_eq!(queue.settings.message_ttl_ms, Some(100), "{kind}");
-        let pieces = foresee(&mut s, ObjectKind::Queue, &name);
+        let pieces = match_policies(&mut s, ObjectKind::Queue, &name);
         assert_eq!(pieces, 1, "it is there");
 
         let name = Name::from("x".repeat(200));
-        assert!(foresee(&mut s, ObjectKind::Exchange, &name) >= 50);
+        assert!(match_policies(&mut s, ObjectKind::Exchange, &name) >= 50);
         let declare = Command::Topology(TopologyCommand::ExchangeDeclare {
             name: name.clone(),
             kind: Name::from("fanout"),
@@ -107,7 +107,7 @@ fn policies_that_change_while_they_are_matched_apply_as_they_are_in_the_end() {
     let kind = ObjectKind::Queue;
     while !s
         .core
-        .foresee((kind, &name), &mut begun, &mut Meter::default())
+        .match_policies((kind, &name), &mut begun, &mut Meter::default())
     {
         pieces += 1;
         if pieces % 20 == 0 && changes < 2 {
@@ -122,7 +122,7 @@ fn policies_that_change_while_they_are_matched_apply_as_they_are_in_the_end() {
     let queue = s.core.queue(&name).unwrap();
     assert_eq!(queue.settings.message_ttl_ms, Some(97));
     // What was found for one name is nothing to another one.
-    foresee(&mut s, kind, &Name::from("q".repeat(201)));
+    match_policies(&mut s, kind, &Name::from("q".repeat(201)));
     s.queue("other", &[]);
     let queue = s.core.queue("other").unwrap();
     assert_eq!(queue.settings.message_ttl_ms, None);

@@ -1,0 +1,136 @@
+//! What the core foresees for a message: what may happen to it next, and what would become of it.
+
+use std::sync::Arc;
+
+use crate::base::{Name, QueueId};
+use crate::broker::DropCause;
+use crate::deaths::{Evidence, Reason};
+use crate::message::Route;
+
+/// What may happen to a message next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A consumer accepts it.
+    Accepted,
+    /// A consumer rejects it, or modifies it as undeliverable here.
+    Rejected {
+        /// Whether the delivery counts as failed.
+        failed: bool,
+        /// Error and identity of the consumer; none: unknown.
+        evidence: Option<Arc<Evidence>>,
+    },
+    /// It comes back from its consumer.
+    Returned {
+        /// Whether the delivery counts as failed.
+        failed: bool,
+        /// Error and identity of the consumer; none: unknown.
+        evidence: Option<Arc<Evidence>>,
+    },
+    /// It dies without a consumer taking part: of age, or because the queue is too long.
+    Dies(Reason),
+    /// It is dead and waits for a target, and is sent again.
+    Retried,
+}
+
+/// What becomes of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Becomes {
+    /// It leaves for good.
+    Gone,
+    /// It waits in its queue again.
+    Requeued,
+    /// It enters the targets.
+    DeadLettered,
+    /// It stays in its queue, dead, until a target takes it.
+    DeadPending,
+    /// It moves to the quarantine.
+    Quarantined(DropCause),
+    /// It is dropped.
+    Dropped(DropCause),
+}
+
+/// What would become of a message, and why.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Foresight {
+    /// What becomes of it.
+    pub becomes: Becomes,
+    /// The reason of its death; none: it does not die.
+    pub reason: Option<Reason>,
+    /// Exchange and keys its dead letter is sent with; none: it is sent nowhere.
+    pub way: Option<Arc<Route>>,
+    /// The queues that it enters, in the order in which they are asked.
+    pub targets: Vec<ForeseenTarget>,
+    /// The queues that are passed over.
+    pub skipped: Vec<(QueueId, Skipped)>,
+    /// Whether it stays in its queue, dead, for the targets that are full, or until there is one.
+    pub waits: bool,
+}
+
+/// A queue that a dead letter would enter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForeseenTarget {
+    /// The queue's id; none if the queue is only made then, as the quarantine is.
+    pub id: Option<QueueId>,
+    /// The queue's name.
+    pub queue: Name,
+    /// Whether it dies there at once: the queue is full and dead-letters what it refuses.
+    pub dies: bool,
+}
+
+/// Why a dead letter does not enter a queue that its way leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Skipped {
+    /// It would go round in a cycle without a rejection.
+    Cycle,
+    /// The queue is full and refuses it.
+    Full,
+    /// The queue that it waited for was deleted.
+    Gone,
+}
+
+impl Becomes {
+    /// The word for it in answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Requeued => "requeued",
+            Self::DeadLettered => "dead_lettered",
+            Self::DeadPending => "dead_pending",
+            Self::Quarantined(_) => "quarantined",
+            Self::Dropped(_) => "dropped",
+        }
+    }
+
+    /// Why it is quarantined or dropped; none if it is neither.
+    pub const fn cause(self) -> Option<DropCause> {
+        match self {
+            Self::Quarantined(cause) | Self::Dropped(cause) => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+impl Skipped {
+    /// The word for it in answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cycle => "cycle",
+            Self::Full => "full",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+impl Foresight {
+    /// That of a message that neither dies nor is sent anywhere.
+    pub(super) const fn without_death(becomes: Becomes) -> Self {
+        Self {
+            becomes,
+            reason: None,
+            way: None,
+            targets: Vec::new(),
+            skipped: Vec::new(),
+            waits: false,
+        }
+    }
+}
