@@ -86,6 +86,11 @@ mod record;
 #[doc(hidden)]
 pub mod record;
 #[cfg(not(feature = "internals"))]
+mod search;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod search;
+#[cfg(not(feature = "internals"))]
 mod server;
 #[cfg(feature = "internals")]
 #[doc(hidden)]

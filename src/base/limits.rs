@@ -86,6 +86,21 @@ pub const EVIDENCE_NAME_BYTES_MAX: usize = 256;
 /// Evidence of all deaths of a message, in bytes: older deaths lose info first, then description,
 /// then all of it.
 pub const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
+/// Values of one part of a filter of dead letters: each message is compared with them.
+pub const FILTER_VALUES_MAX: usize = 256;
+/// One value of a filter of dead letters, in bytes: as long as the longest routing key.
+pub const FILTER_VALUE_BYTES_MAX: usize = 1_024;
+/// All values of a filter of dead letters, in bytes: a redrive keeps them as long as it is known.
+pub const FILTER_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a body that a filter looks through.
+pub const FILTER_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Text from which the group of a dead letter is worked out, in bytes: as long as the longest
+/// description that is kept.
+pub const GROUP_TEXT_BYTES_MAX: usize = 2_048;
+/// The part of it, without what varies, that makes the group, in characters.
+pub const GROUP_TEXT_CHARS_MAX: usize = 512;
+/// Bytes of a stack trace in which its top frame is looked for.
+pub const STACK_TRACE_BYTES_MAX: usize = 16 * 1024;
 /// Error and annotations of an outcome that are sent back when it is settled, in bytes: a longer
 /// one is answered with the bare outcome, since one frame may be about many deliveries and each may
 /// need an answer.

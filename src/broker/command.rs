@@ -191,6 +191,15 @@ pub enum QueueCommand {
         /// Drop dead letters that wait for a target, too.
         with_dead_pending: bool,
     },
+    /// Drops one ready message of a queue. Reply: `Purged`, or `NoMessage`, or `NotReady`.
+    Discard {
+        /// The asking connection, which may own the queue; none: no connection asks.
+        connection: Option<ConnectionId>,
+        /// The queue that it is in.
+        name: Name,
+        /// The message's position.
+        position: Position,
+    },
     /// Describes a queue. Reply: `Queue`.
     Get {
         /// The queue to describe.

@@ -172,6 +172,8 @@ pub enum DropCause {
     QuarantineFull,
     /// Its queue was purged.
     Purged,
+    /// Somebody asked for it to be discarded.
+    Discarded,
     /// Its queue was deleted.
     QueueDeleted,
     /// Its queue expired.
@@ -185,7 +187,7 @@ pub enum DropCause {
 
 impl DropCause {
     /// Every cause, in the order of the documentation.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::NoDeadLetterExchange,
         Self::ExchangeMissing,
         Self::Unroutable,
@@ -195,6 +197,7 @@ impl DropCause {
         Self::PendingAbandoned,
         Self::QuarantineFull,
         Self::Purged,
+        Self::Discarded,
         Self::QueueDeleted,
         Self::QueueExpired,
         Self::Damaged,
@@ -214,6 +217,7 @@ impl DropCause {
             Self::PendingAbandoned => QuarantineCause::PendingAbandoned,
             Self::QuarantineFull
             | Self::Purged
+            | Self::Discarded
             | Self::QueueDeleted
             | Self::QueueExpired
             | Self::Damaged
@@ -233,6 +237,7 @@ impl DropCause {
             Self::PendingAbandoned => "pending_abandoned",
             Self::QuarantineFull => "quarantine_full",
             Self::Purged => "purged",
+            Self::Discarded => "discarded",
             Self::QueueDeleted => "queue_deleted",
             Self::QueueExpired => "queue_expired",
             Self::Damaged => "damaged",
@@ -260,6 +265,7 @@ impl DropCause {
                 "The quarantine `amq.quarantine` was full: its oldest messages go first."
             }
             Self::Purged => "Its queue was purged.",
+            Self::Discarded => "Somebody asked for it to be discarded.",
             Self::QueueDeleted => "Its queue was deleted.",
             Self::QueueExpired => "Its queue was not used for so long that it expired.",
             Self::Damaged => "Its bytes cannot be read from the disk.",

@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use crate::base::Name;
+use crate::base::{Name, Position};
 
 /// The kind of object that an error is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,6 +108,24 @@ pub enum Error {
         /// The object's name.
         name: Name,
         /// "in use" or "not empty".
+        state: &'static str,
+    },
+    /// There is no message at the position. (404, `amqp:not-found`)
+    #[error("no message at position {position} of queue '{queue}': it is gone, or never was there")]
+    NoMessage {
+        /// The queue's name.
+        queue: Name,
+        /// The position as given.
+        position: Position,
+    },
+    /// The message is not ready. (409, `amqp:precondition-failed`)
+    #[error("the message at position {position} of queue '{queue}' is {state}")]
+    NotReady {
+        /// The queue's name.
+        queue: Name,
+        /// The position as given.
+        position: Position,
+        /// The state that it is in.
         state: &'static str,
     },
     /// Clients may not publish to the exchange. (`amqp:unauthorized-access`)

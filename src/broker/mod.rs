@@ -1,4 +1,4 @@
-//! Layer 5: the routing core of one vhost, a deterministic state machine without IO and without a
+//! Layer 6: the routing core of one vhost, a deterministic state machine without IO and without a
 //! clock.
 //!
 //! Promises: the same seed and the same commands at the same times give the same effects; every

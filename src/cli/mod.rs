@@ -1,4 +1,4 @@
-//! Layer 10: the command line. `coroner serve` runs a broker; the other commands manage one, send
+//! Layer 11: the command line. `coroner serve` runs a broker; the other commands manage one, send
 //! to and receive from one, measure one, or inspect the data of a stopped one.
 //!
 //! Promises: errors are readable, on standard error, and say what to do; exit codes are those of

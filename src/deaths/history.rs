@@ -312,6 +312,11 @@ impl History {
         self.fence
     }
 
+    /// Whether its message was redriven since its first death.
+    pub const fn was_redriven(&self) -> bool {
+        self.fence.is_some()
+    }
+
     /// Why its message is in the quarantine; none if it is not.
     pub fn quarantined(&self) -> Option<&Quarantined> {
         self.quarantined.as_deref()

@@ -23,10 +23,11 @@ pub(super) fn rejected(error: Error) -> DeliveryState {
 /// An error of the core. The one table from its errors to conditions.
 pub(super) fn core(refused: &CoreError) -> Error {
     let condition = match refused {
-        CoreError::NotFound { .. } => AmqpError::NotFound,
+        CoreError::NotFound { .. } | CoreError::NoMessage { .. } => AmqpError::NotFound,
         CoreError::Inequivalent { .. }
         | CoreError::BadArgument { .. }
-        | CoreError::NotIdle { .. } => AmqpError::PreconditionFailed,
+        | CoreError::NotIdle { .. }
+        | CoreError::NotReady { .. } => AmqpError::PreconditionFailed,
         CoreError::BadRequest { .. } => AmqpError::InvalidField,
         CoreError::Reserved { .. } | CoreError::Internal { .. } => AmqpError::UnauthorizedAccess,
         CoreError::Locked { .. } | CoreError::InUse { .. } => AmqpError::ResourceLocked,

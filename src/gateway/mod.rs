@@ -1,4 +1,4 @@
-//! Layer 7: one connection between the link engine and the core: link events become commands,
+//! Layer 8: one connection between the link engine and the core: link events become commands,
 //! effects become link calls. Sans-IO.
 //!
 //! ```text

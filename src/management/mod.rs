@@ -1,4 +1,4 @@
-//! Layer 6: management of one vhost: typed operations and the AMQP node `/management`; the HTTP API
+//! Layer 7: management of one vhost: typed operations and the AMQP node `/management`; the HTTP API
 //! without sockets.
 //!
 //! Promises: every request that is a message gets one answer, a refusal with a text that says why;

@@ -2,7 +2,7 @@
 
 use crate::access::Right;
 use crate::base::limits::{LISTING_SLICE, LISTING_SLICE_BYTES};
-use crate::base::{Lsn, Name, Now};
+use crate::base::{Lsn, Name, Now, Position};
 use crate::broker::binding::Binding;
 use crate::broker::exchange::ExchangeKind;
 use crate::broker::names::check_new_name;
@@ -148,6 +148,21 @@ impl Operations<'_> {
         }))?;
         match reply {
             Reply::Purged { messages, lsn } => Ok((messages, lsn)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Drops the ready message at a position of a queue; returns the record of it. Permission: read,
+    /// as for a purge.
+    pub fn discard(&mut self, name: &Name, position: Position) -> Result<Lsn, Refusal> {
+        self.require(Right::Read, ObjectKind::Queue, name)?;
+        let reply = self.apply(Command::Queue(QueueCommand::Discard {
+            connection: Some(self.caller.connection),
+            name: name.clone(),
+            position,
+        }))?;
+        match reply {
+            Reply::Purged { lsn, .. } => Ok(lsn),
             other => Err(unexpected(&other)),
         }
     }

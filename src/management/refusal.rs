@@ -108,14 +108,15 @@ impl Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let status = match &error {
-            Error::NotFound { .. } => Status::NotFound,
+            Error::NotFound { .. } | Error::NoMessage { .. } => Status::NotFound,
             Error::BadRequest { .. } | Error::Locked { .. } => Status::BadRequest,
             Error::Reserved { .. } | Error::Internal { .. } => Status::Forbidden,
             Error::QueueLimit { .. } => Status::LimitReached,
             Error::Inequivalent { .. }
             | Error::BadArgument { .. }
             | Error::InUse { .. }
-            | Error::NotIdle { .. } => Status::Conflict,
+            | Error::NotIdle { .. }
+            | Error::NotReady { .. } => Status::Conflict,
         };
         Self {
             status,

@@ -203,6 +203,11 @@ impl Message {
         self.storage.len().saturating_sub(self.bare as usize)
     }
 
+    /// Bytes of the bare message in front of its body.
+    pub const fn body_start(&self) -> usize {
+        self.ends.application_properties as usize
+    }
+
     /// The encoded body sections, as received.
     pub fn body(&self) -> &[u8] {
         self.section(self.ends.application_properties, self.ends.body)

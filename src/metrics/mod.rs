@@ -1,4 +1,4 @@
-//! Layer 6: metrics: names, help and text format.
+//! Layer 7: metrics: names, help and text format.
 //!
 //! Promises: one table of names; cardinality is bounded: queues beyond the bound are summed under
 //! the queue [`OTHER`]; sums over a label are complete. Never: no lock, no clock; it reads

@@ -1,4 +1,4 @@
-//! Layer 8: a whole broker without input and output: vhosts behind their locks, the journal's
+//! Layer 9: a whole broker without input and output: vhosts behind their locks, the journal's
 //! buffer and its waiters, the memory budget, checkpoints, back pressure.
 //!
 //! ```text

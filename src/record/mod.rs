@@ -1,4 +1,4 @@
-//! Layer 6: journal records: encoding and decoding of the facts of one vhost, or of the registry,
+//! Layer 7: journal records: encoding and decoding of the facts of one vhost, or of the registry,
 //! and elision of those that need not be written.
 //!
 //! Promises: what was encoded is decoded to the same facts; bytes that no version wrote are an

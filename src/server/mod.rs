@@ -1,4 +1,4 @@
-//! Layer 9: tokio: listeners, connections, timers, the process. The only module that starts tasks and
+//! Layer 10: tokio: listeners, connections, timers, the process. The only module that starts tasks and
 //! reads a clock.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Layer 9: a seeded simulator: random topologies and commands against the core, an explicit clock,
+//! Layer 10: a seeded simulator: random topologies and commands against the core, an explicit clock,
 //! a naive model of the same rules, and a core rebuilt from the facts after every step.
 //!
 //! Promises: one seed gives one run; a failure has its seed and its last commands. Never: no clock,

@@ -147,6 +147,11 @@ impl Core {
                 name,
                 with_dead_pending,
             } => self.queue_purge(turn, connection, &name, with_dead_pending),
+            QueueCommand::Discard {
+                connection,
+                name,
+                position,
+            } => self.queue_discard(turn, connection, &name, position),
             QueueCommand::Get { name } => self.queue_get(&name),
         }
     }

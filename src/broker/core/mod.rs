@@ -11,6 +11,7 @@ mod browse;
 mod clients;
 mod consume;
 mod death;
+mod discard;
 mod dispatch;
 mod drops;
 mod failure;

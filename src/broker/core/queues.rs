@@ -111,7 +111,7 @@ impl Core {
     }
 
     /// The queue of this name; an error if it is exclusive to another connection.
-    fn find_queue(
+    pub(super) fn find_queue(
         &self,
         connection: Option<ConnectionId>,
         name: &Name,

@@ -30,6 +30,12 @@ impl Query {
         Ok(Self(pairs.collect()))
     }
 
+    /// The parameters in their order, as (name, value).
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.0.iter();
+        pairs.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The first parameter of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name);

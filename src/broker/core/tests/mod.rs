@@ -2,6 +2,7 @@
 
 mod assignment;
 mod dead_letters;
+mod discard;
 mod durability;
 mod evidence;
 mod foresight;

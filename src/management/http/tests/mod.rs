@@ -2,6 +2,7 @@
 
 mod access;
 mod fields;
+mod filter;
 mod messages;
 mod paging;
 mod routes;
