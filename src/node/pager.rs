@@ -126,6 +126,15 @@ pub(crate) struct PagingWants {
     pub(crate) unspills: Vec<Lsn>,
 }
 
+/// A budget as it is configured, in bytes: 0 keeps all messages in memory.
+const fn unlimited_if_0(budget_bytes: u64) -> u64 {
+    if budget_bytes == 0 {
+        u64::MAX
+    } else {
+        budget_bytes
+    }
+}
+
 /// A job of the evicting thread.
 #[derive(Debug)]
 pub(crate) enum EvictionJob {
@@ -138,11 +147,11 @@ pub(crate) enum EvictionJob {
 }
 
 impl<D: Disk> Pager<D> {
-    /// A pager; the caller has to run its jobs.
+    /// A pager; the caller has to run its jobs. A budget of 0 has no limit.
     pub(crate) fn new(place: SpillTarget<D>, budget_bytes: u64) -> Self {
         Self {
             place,
-            budget_bytes: AtomicU64::new(budget_bytes),
+            budget_bytes: AtomicU64::new(unlimited_if_0(budget_bytes)),
             used_bytes: AtomicU64::new(0),
             disk_ref_bytes: AtomicU64::new(0),
             wake_above_bytes: AtomicU64::new(u64::MAX),
@@ -158,8 +167,9 @@ impl<D: Disk> Pager<D> {
         }
     }
 
-    /// Sets the budget. A smaller one takes effect at once.
+    /// Sets the budget. A smaller one takes effect at once; 0 is none.
     pub(crate) fn set_budget(&self, budget_bytes: u64) {
+        let budget_bytes = unlimited_if_0(budget_bytes);
         self.budget_bytes.store(budget_bytes, Ordering::Relaxed);
         self.used(Memory::default(), Memory::default()).wake();
     }

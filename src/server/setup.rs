@@ -213,11 +213,12 @@ pub(super) const fn group_commit(settings: &Settings) -> GroupCommit {
 
 /// Where messages beyond the memory budget are evicted to, as configured.
 fn paging_place(settings: &Settings, store: Option<Arc<Store>>) -> SpillTarget {
-    if settings.memory_budget.0 == 0 {
-        return SpillTarget::Nowhere;
-    }
+    // A restart leaves messages on disk until their turn comes, whatever the budget is by now.
     if let Some(store) = store {
         return SpillTarget::Journal(store);
+    }
+    if settings.memory_budget.0 == 0 {
+        return SpillTarget::Nowhere;
     }
     let directory = settings
         .spill_dir

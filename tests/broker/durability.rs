@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::support::raw::{self, Raw};
 use crate::support::{RunningBroker, repository, run_to_end};
 use coroner::base::Timestamp;
 use coroner::store::{self, Body, FileDisk, Missing, Payload};
@@ -58,6 +59,160 @@ fn what_was_confirmed_holds_when_the_broker_is_killed_in_that_moment() {
 #[test]
 fn administration_that_a_kill_interrupts_was_done_or_was_not() {
     run("interrupted", &["--trials", "6"], TORTURE_MAX);
+}
+
+/// Who died of what, counted, beside the dead letters that there are; `interop/counted` says how.
+#[test]
+fn each_death_is_counted_once_whatever_moment_a_kill_comes_in() {
+    run("counted", &["--kills", "20"], TORTURE_MAX);
+}
+
+/// A restart leaves on disk what a checkpoint names. Without a budget, which keeps all in memory, nothing was
+/// there that reads it back: consumers got none of it, and a look showed none.
+#[test]
+fn what_a_checkpoint_left_on_disk_is_delivered_without_a_memory_budget_too() {
+    const MESSAGES: u32 = 200;
+    let data = directory("no-budget").display().to_string();
+    let settings = [
+        "--data",
+        &data,
+        "--memory-budget=0",
+        "--checkpoint-after=4KiB",
+    ];
+    let broker = RunningBroker::start(&settings);
+    Raw::declare(broker.port, "kept");
+    let mut raw = Raw::begun(broker.port);
+    raw.attach_sender(0, "kept");
+    raw.wait_for(raw::FLOW);
+    let header = raw::performative(0x70, &[raw::truth(true)]);
+    for id in 0..MESSAGES {
+        let body = raw::described(0x75, &raw::binary(&id.to_be_bytes()));
+        let message = [raw::transfer(0, id, false, false), header.clone(), body].concat();
+        raw.send(&raw::frame(0, 0, &message));
+        raw.wait_for(raw::DISPOSITION);
+    }
+    drop(broker);
+    let broker = RunningBroker::start(&settings);
+    let mut raw = Raw::begun(broker.port);
+    raw.attach_receiver(0, "kept");
+    raw.credit(0, 0xffff_fffb, MESSAGES);
+    for id in 0..MESSAGES {
+        let came = raw.wait_for(raw::TRANSFER);
+        assert!(came.body.ends_with(&id.to_be_bytes()), "{id}: {came:x?}");
+    }
+}
+
+/// Sends a message on handle 0, in as many frames as it takes.
+fn send(raw: &mut Raw, id: u32, message: &[u8]) {
+    let mut pieces = message.chunks(100_000).peekable();
+    while let Some(piece) = pieces.next() {
+        let transfer = raw::transfer(0, id, false, pieces.peek().is_some());
+        raw.send(&raw::frame(0, 0, &[&transfer, piece].concat()));
+    }
+}
+
+fn is_accepted(came: &raw::Came) -> bool {
+    came.body.windows(3).any(|part| part == [0x00, 0x53, 0x24])
+}
+
+/// Queues that `amq.fanout` goes to, and `work`, whose dead letters go there.
+fn declare_dead_queues(port: u16, count: usize) {
+    let mut manager = Raw::managing(port, "guest");
+    let mut id = 0;
+    let mut ask = |method, path: &str, body: &[Vec<u8>]| {
+        let answer = manager.manage(id, (method, path), &raw::map(body));
+        assert!(answer.says("20"), "{path}: {answer:?}");
+        id += 1;
+    };
+    for number in 0..count {
+        let name = format!("dead-{number}");
+        ask("PUT", &format!("/queues/{name}"), &[]);
+        let texts = [
+            "source",
+            "amq.fanout",
+            "destination_queue",
+            &name,
+            "binding_key",
+            "",
+        ];
+        let mut body: Vec<Vec<u8>> = texts.map(raw::text).into();
+        body.extend([raw::text("arguments"), raw::map(&[])]);
+        ask("POST", "/bindings", &body);
+    }
+    let exchange = ["x-dead-letter-exchange", "amq.fanout"].map(raw::text);
+    let body = [raw::text("arguments"), raw::map(&exchange)];
+    ask("PUT", "/queues/work", &body);
+}
+
+/// A message with 15 MB of keys made a record larger than a segment, which poisoned the journal, and again
+/// after each start. So did an error with much info about a message that died into many queues.
+#[test]
+fn what_would_make_a_record_larger_than_a_segment_does_not_poison_the_journal() {
+    const DEAD_QUEUES: usize = 100;
+    let data = directory("large-records").display().to_string();
+    let settings = ["--data", &data, "--segment-size=1MiB"];
+    let durable = raw::performative(0x70, &[raw::truth(true)]);
+    let body = |bytes| raw::described(0x75, &raw::binary(&vec![b'.'; bytes]));
+    let broker = RunningBroker::start(&settings);
+    declare_dead_queues(broker.port, DEAD_QUEUES);
+    let sender = |port| {
+        let mut raw = Raw::begun(port);
+        raw.attach_sender(0, "work");
+        raw.wait_for(raw::FLOW);
+        raw
+    };
+    let mut raw = sender(broker.port);
+    let keys = vec![raw::text(&"k".repeat(250)); 55_000];
+    let keys = raw::map(&[raw::symbol("x-cc"), raw::list(&keys)]);
+    let annotated = [durable.clone(), raw::described(0x72, &keys), body(4)].concat();
+    send(&mut raw, 0, &annotated);
+    assert!(raw.wait_for(raw::DETACH).says("amqp:invalid-field"));
+    // A body that is larger than a segment is no misfortune at all.
+    let mut raw = sender(broker.port);
+    send(&mut raw, 0, &[durable.clone(), body(3_000_000)].concat());
+    assert!(is_accepted(&raw.wait_for(raw::DISPOSITION)));
+
+    let mut consumer = Raw::begun(broker.port);
+    consumer.attach_receiver(0, "work");
+    consumer.credit(0, 0xffff_fffb, 1);
+    consumer.wait_for(raw::TRANSFER);
+    let info = (0..500).flat_map(|pair| {
+        let key = format!("key-{pair}");
+        [raw::symbol(&key), raw::text(&"i".repeat(200))]
+    });
+    let info = raw::map(&info.collect::<Vec<_>>());
+    let error = [
+        raw::symbol("app:large"),
+        raw::text(&"d".repeat(9_000)),
+        info,
+    ];
+    let rejected = raw::performative(0x25, &[raw::performative(0x1d, &error)]);
+    let [first, yes] = [raw::uint(0), raw::truth(true)];
+    let fields = [
+        yes.clone(),
+        first.clone(),
+        first,
+        raw::truth(false),
+        rejected,
+    ];
+    consumer.perform(raw::DISPOSITION, &fields);
+    consumer.wait_for(raw::DISPOSITION);
+
+    let there = |port| {
+        for number in [0, DEAD_QUEUES - 1] {
+            let mut raw = Raw::begun(port);
+            raw.attach_receiver(0, &format!("dead-{number}"));
+            raw.credit(0, 0xffff_fffb, 1);
+            assert!(raw.wait_for(raw::TRANSFER).says("app:large"));
+        }
+        let mut raw = sender(port);
+        send(&mut raw, 0, &[durable.clone(), body(10)].concat());
+        let outcome = raw.wait_for(raw::DISPOSITION);
+        assert!(is_accepted(&outcome), "the journal goes on: {outcome:?}");
+    };
+    there(broker.port);
+    drop(broker);
+    there(RunningBroker::start(&settings).port);
 }
 
 #[test]
