@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coroner::access::{Permissions, User, UserLimits};
+use coroner::access::{Pattern, Permissions, User, UserLimits};
 use coroner::base::limits::{
     BINDING_OVERHEAD_BYTES, EXCHANGE_OVERHEAD_BYTES, MESSAGE_OVERHEAD_BYTES, POLICY_OVERHEAD_BYTES,
     QUEUE_OVERHEAD_BYTES, REGISTRY_OVERHEAD_BYTES, VHOST_OVERHEAD_BYTES,
@@ -80,7 +80,33 @@ pub fn measure() {
         },
     );
     policies_and_vhosts();
+    patterns();
     registry();
+}
+
+/// Compiled patterns, which are counted by their length; each is matched once, since that is when what it is
+/// matched with is made.
+fn patterns() {
+    for pattern in [
+        "^orders$",
+        "^orders\\..*",
+        "[0-9]+",
+        "^[a-z]{3,20}-[0-9]+$",
+        "^(orders|invoices|returns)\\.[a-z]+$",
+        "^(?!amq\\.).*",
+        "^(?!amq\\.|tmp\\.)[a-z.]+(?<!\\.dead)$",
+        &["^(", &["a-long-name-of-a-queue"; 10].join("|"), ")$"].concat(),
+    ] {
+        let made = || Pattern::of_names(pattern).expect("a pattern");
+        let counted_each = made().kept_bytes();
+        compare(("a pattern", counted_each), pattern, 5_000, |count| {
+            let patterns: Vec<Pattern> = (0..count).map(|_| made()).collect();
+            for pattern in &patterns {
+                std::hint::black_box(pattern.matches("shipments.of.monday"));
+            }
+            (patterns, counted_each * count)
+        });
+    }
 }
 
 fn policies_and_vhosts() {

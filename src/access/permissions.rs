@@ -50,9 +50,11 @@ enum Matcher {
     Regex(Regex),
 }
 
-/// Estimated memory of a compiled expression, in bytes: of any, and a factor for its text.
-const COMPILED_BYTES: usize = 12 * 1024;
-const COMPILED_PARTS: usize = 128;
+/// Estimated memory of a compiled expression, in bytes: of any, of one that looks around, and a factor for
+/// its text.
+const COMPILED_BYTES: usize = 14 * 1024;
+const COMPILED_LOOKING_BYTES: usize = 8 * 1024;
+const COMPILED_PARTS: usize = 256;
 
 /// Why a pattern cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -164,7 +166,12 @@ impl Pattern {
     pub fn kept_bytes(&self) -> u64 {
         let compiled = match self.matcher {
             Matcher::Nothing | Matcher::Everything => 0,
-            Matcher::Regex(_) => COMPILED_BYTES + self.text.len() * COMPILED_PARTS,
+            Matcher::Regex(_) => {
+                let looks_around = usize::from(self.shape.looks_around());
+                COMPILED_BYTES
+                    + looks_around * COMPILED_LOOKING_BYTES
+                    + self.text.len() * COMPILED_PARTS
+            }
         };
         (self.text.len() + compiled) as u64
     }

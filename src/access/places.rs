@@ -128,6 +128,11 @@ impl Shape {
         shape
     }
 
+    /// Whether it is compiled in several parts, which are tried one by one.
+    pub(super) const fn looks_around(self) -> bool {
+        self.looks_around
+    }
+
     /// Whether it is looked for from each character of a name on.
     pub(super) const fn looks_everywhere(self) -> bool {
         self.looks_around && !self.is_anchored

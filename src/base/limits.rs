@@ -35,7 +35,7 @@ pub const LINKS_KEPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Memory of a connection beside its buffers, links and names, about, in bytes.
 pub const CONNECTION_OVERHEAD_BYTES: u64 = 8 * 1024;
 /// Memory of a link beside its texts, about, in bytes.
-pub const LINK_OVERHEAD_BYTES: u64 = 1024;
+pub const LINK_OVERHEAD_BYTES: u64 = 912;
 /// Longest delivery-tag, in bytes. [AMQP 2.8.7]
 pub const DELIVERY_TAG_BYTES_MAX: usize = 32;
 /// Deliveries a session may hold unsettled before it gets no more.
@@ -176,6 +176,9 @@ pub const CLOSE_WAIT_MS: u64 = 5_000;
 /// was written: a little more than `CLOSE_WAIT_MS`, so that a peer that only forgets to answer gets
 /// the close.
 pub const SOCKET_DROP_MS: u64 = 6_000;
+/// How long a peer may take nothing of what is written to it while there is no idle time-out; else it has
+/// twice that, as one that is silent. It holds messages that others would read.
+pub const OUTPUT_STALL_MS: u64 = 60_000;
 /// How long bytes are still discarded after a close because of bytes that cannot be read.
 pub const DISCARD_MS: u64 = 500;
 /// Memory of a waiting message beside its bare bytes, about, in bytes: its slot, its allocation, its
@@ -185,17 +188,17 @@ pub const MESSAGE_OVERHEAD_BYTES: u64 = 224;
 /// quarter where they are little more than a block, by 5 % where they are large.
 pub const ALLOCATOR_WASTE_PARTS: u64 = 8;
 /// Memory of a binding beside its key and arguments, about, in bytes: it is in two trees.
-pub const BINDING_OVERHEAD_BYTES: u64 = 256;
+pub const BINDING_OVERHEAD_BYTES: u64 = 208;
 /// Memory of an exchange beside its name, arguments and bindings, about, in bytes.
 pub const EXCHANGE_OVERHEAD_BYTES: u64 = 528;
 /// Memory of an empty queue beside its name and arguments, about, in bytes.
 pub const QUEUE_OVERHEAD_BYTES: u64 = 1_408;
 /// Memory of a policy beside its name, pattern and definition, about, in bytes.
-pub const POLICY_OVERHEAD_BYTES: u64 = 768;
+pub const POLICY_OVERHEAD_BYTES: u64 = 512;
 /// Memory of an empty vhost, about, in bytes.
 pub const VHOST_OVERHEAD_BYTES: u64 = 7_680;
-/// Memory of a user, of permissions and of a parameter beside their texts, about, in bytes.
-pub const REGISTRY_OVERHEAD_BYTES: u64 = 448;
+/// Memory of a user, of permissions and of a parameter beside themselves and their texts, about, in bytes.
+pub const REGISTRY_OVERHEAD_BYTES: u64 = 96;
 /// Queues looked at under one hold of the core's lock when objects are listed or counted.
 pub const LISTING_SLICE: usize = 256;
 /// Entries of one message's death history; the oldest beyond these, but the first death's, are folded

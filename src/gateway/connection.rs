@@ -17,8 +17,7 @@ use super::stream::Streams;
 use super::work::{Answered, Batch, Work};
 use crate::access::{Credentials, Peer};
 use crate::base::limits::{
-    ALLOCATOR_WASTE_PARTS, CONNECTION_OVERHEAD_BYTES, CONTROL_BYTES_MAX, PARTIAL_FREE_BYTES,
-    STREAMING_HEAD_BYTES_MAX,
+    ALLOCATOR_WASTE_PARTS, CONNECTION_OVERHEAD_BYTES, CONTROL_BYTES_MAX, STREAMING_HEAD_BYTES_MAX,
 };
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
@@ -433,10 +432,10 @@ impl Gateway {
             + tables as u64
     }
 
-    /// Gives up incomplete messages, the largest first, until few bytes of them are left: their
+    /// Gives up incomplete messages, the largest first, until `left_bytes` of them are left: their
     /// links are detached with this error.
-    pub fn give_up_partials(&mut self, now: Now, error: &Error) {
-        while self.link.partial_bytes() > PARTIAL_FREE_BYTES {
+    pub fn give_up_partials(&mut self, now: Now, left_bytes: u64, error: &Error) {
+        while self.link.partial_bytes() > left_bytes {
             let before = self.link.partial_bytes();
             if let Some(link) = self.link.largest_partial() {
                 self.link.detach(link, true, Some(error.clone()));

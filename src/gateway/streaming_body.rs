@@ -312,6 +312,11 @@ impl Gateway {
         self.alarm && self.links.iter().any(|link| arrives(&link.kind))
     }
 
+    /// Whether an alarm is in effect.
+    pub const fn is_in_alarm(&self) -> bool {
+        self.alarm
+    }
+
     /// Gives up what is being streamed if the disk has no room for it: a connection with consumers
     /// has to be read, since their settlements free room.
     pub(super) fn give_up_streaming(&mut self) {

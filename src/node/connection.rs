@@ -56,6 +56,18 @@ impl Output {
         }
     }
 
+    /// Capacity of the buffer, in bytes.
+    pub(crate) const fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Frees the buffer, if all is written.
+    pub(crate) fn release(&mut self) {
+        if self.unwritten() == 0 {
+            *self = Self::default();
+        }
+    }
+
     /// Clears the buffer. To be called when all is written.
     fn clear(&mut self) -> &mut Vec<u8> {
         self.bytes.clear();
@@ -88,6 +100,11 @@ pub(crate) struct Connection<D: Disk> {
     is_reading: bool,
     /// The permit to hold more than a little of incomplete messages, and until when it may be kept.
     permit: Option<(Permit, Millis)>,
+    /// When it is looked at whether unfinished messages go on that are too small for a permit; none:
+    /// there is no need.
+    watched_until: Option<Millis>,
+    /// Bytes of a frame that has begun to arrive.
+    begun_bytes: u64,
     /// Whether the last hold of the core's lock used up its time, and there is more to do.
     is_heavy: bool,
     /// Bytes that arrived so far, and that number when the permit was checked last.
@@ -121,6 +138,8 @@ impl<D: Disk> Connection<D> {
             fetch: None,
             is_reading: false,
             permit: None,
+            watched_until: None,
+            begun_bytes: 0,
             is_heavy: false,
             arrived_bytes: 0,
             arrived_before: 0,
@@ -178,14 +197,52 @@ impl<D: Disk> Connection<D> {
             let is_idle = is_read && arrived_bytes < partials::KEEP_BYTES;
             let permit = self.permit.as_ref();
             if is_idle && permit.is_some_and(|(permit, _)| self.node.partials.is_short(permit)) {
-                self.gateway.give_up_partials(now, &unfinished_message());
+                let left_bytes = PARTIAL_FREE_BYTES;
+                self.gateway
+                    .give_up_partials(now, left_bytes, &unfinished_message());
                 if self.gateway.is_streaming_in_alarm() {
                     self.gateway.end_streaming(now, &unfinished_message());
                 }
                 self.permit = None;
             }
         }
+        if self.watched_until.is_some_and(|until| until <= now.mono) {
+            self.watched_until = None;
+            self.give_up_unfinished(now);
+        }
         self.gateway.handle_timeout(now);
+    }
+
+    /// Gives up unfinished messages and frames that do not go on, if nothing else keeps an alarm up: many
+    /// peers with a little each would keep it up for good.
+    fn give_up_unfinished(&mut self, now: Now) {
+        let arrived_bytes = self.arrived_bytes + self.begun_bytes - self.arrived_before;
+        let is_read = !self.needs_permit() && self.gateway.wants_input();
+        if arrived_bytes >= partials::KEEP_BYTES || !is_read || !self.node.partials.is_one_by_one()
+        {
+            return;
+        }
+        if self.begun_bytes > partials::KEEP_FREE_BYTES {
+            self.close(now, unfinished_message());
+        } else {
+            self.gateway.give_up_partials(now, 0, &unfinished_message());
+        }
+    }
+
+    /// Notes what has begun to arrive. In an alarm it is looked at again soon, unless there is a permit
+    /// for it, of which the same is asked.
+    fn watch_unfinished(&mut self, now: Now, begun_bytes: usize) {
+        self.begun_bytes = begun_bytes as u64;
+        let held_bytes = self.begun_bytes + self.gateway.partial_bytes();
+        if held_bytes <= partials::KEEP_FREE_BYTES
+            || !self.gateway.is_in_alarm()
+            || self.permit.is_some()
+        {
+            self.watched_until = None;
+        } else if self.watched_until.is_none() {
+            self.watched_until = Some(now.mono.plus(partials::KEEP_MS));
+            self.arrived_before = self.arrived_bytes + self.begun_bytes;
+        }
     }
 
     /// When [`Connection::handle_timeout`] is to be called next.
@@ -193,6 +250,7 @@ impl<D: Disk> Connection<D> {
         let due = self.gateway.next_deadline().unwrap_or(Millis::NEVER);
         let permit = self.permit.as_ref();
         let due = permit.map_or(due, |(_, until)| due.min(*until));
+        let due = self.watched_until.map_or(due, |until| due.min(until));
         if self.waits_for_journal || self.gateway.is_streaming_in_alarm() {
             due.min(self.node.clock.now().mono.plus(JOURNAL_LOOK_MS))
         } else {
@@ -239,7 +297,13 @@ impl<D: Disk> Connection<D> {
         self.wait_for_durable();
         self.wait_for_journal();
         self.unwritten_before = output.unwritten();
-        let buffers = input.capacity() + output.bytes.capacity();
+        self.watch_unfinished(now, input.len());
+        self.count_kept(input, output);
+    }
+
+    /// Counts what the connection takes beside messages, with these buffers.
+    pub(crate) fn count_kept(&mut self, input: &BytesMut, output: &Output) {
+        let buffers = input.capacity() + output.capacity();
         self.kept.set(self.gateway.kept_bytes() + buffers as u64);
     }
 
@@ -405,7 +469,7 @@ impl<D: Disk> Connection<D> {
     }
 }
 
-/// The error for a peer that blocks others with a message that it does not finish.
+/// The error for a peer that blocks others with a message, or frame, that it does not finish.
 fn unfinished_message() -> Error {
     error(
         AmqpError::ResourceLimitExceeded,

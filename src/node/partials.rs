@@ -20,6 +20,9 @@ use crate::base::{ConnectionId, Name, uncount};
 pub(crate) const KEEP_MS: u64 = 1_000;
 /// Bytes that have to arrive in that time.
 pub(crate) const KEEP_BYTES: u64 = 16 * 1024;
+/// What a connection may hold of an unfinished message or frame without having to go on like that
+/// while only such bytes keep an alarm up, in bytes.
+pub(crate) const KEEP_FREE_BYTES: u64 = 4 * 1024;
 
 /// The permits, and the connections that wait for one.
 #[derive(Debug)]

@@ -15,6 +15,7 @@ use tokio::time::Sleep;
 use super::BrokerDisk;
 use super::handle::ConnectionHandle;
 use super::shared::Shared;
+use super::stall::Stall;
 use crate::access::{LoginError, LoginWay, Mechanism};
 use crate::base::limits::SOCKET_DROP_MS;
 use crate::base::{Millis, Name, Now};
@@ -33,6 +34,8 @@ const READ_FRAME_BYTES_MAX: usize = 256 * 1024;
 /// a publisher with longer turns gets ahead of the consumers of its queue, and the waiting messages
 /// leave the processor's cache, and have to be written, before their turn comes.
 const TURN_BYTES: usize = READ_BYTES_MAX;
+/// How soon after a large read or write its buffer is looked at in an alarm, in milliseconds.
+const ALARM_LOOK_MS: u64 = 1_000;
 /// Time that a peer has to read a close before the socket is dropped, if it does not close its
 /// side.
 const LINGER: Duration = Duration::from_millis(500);
@@ -56,6 +59,10 @@ pub(super) struct Driver<R, W> {
     output: Output,
     /// Whether the writer has bytes that the socket did not take yet.
     unflushed: bool,
+    /// Since when the socket takes nothing.
+    stall: Stall,
+    /// Most bytes that one read or write has moved since the last timer.
+    largest_move: usize,
     /// Bytes read and written since other connections had a turn.
     moved_bytes: usize,
     /// The check of a password that is under way; none: there is none.
@@ -103,6 +110,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             read_bytes: READ_BYTES_MIN,
             output: Output::default(),
             unflushed: false,
+            stall: Stall::default(),
+            largest_move: 0,
             moved_bytes: 0,
             login: None,
             drop_at: None,
@@ -133,7 +142,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.let_others_in().await;
             let woken = poll_fn(|context| self.poll_io(context)).await;
             if woken.timeout {
-                self.connection.handle_timeout(self.shared.clock.now());
+                self.handle_timeout();
             }
             if woken.disconnected {
                 self.turn();
@@ -143,9 +152,49 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
+    /// Handles the timers that are due. A peer that takes nothing of its output is closed, and so
+    /// gone [`SOCKET_DROP_MS`] later: what it holds goes to consumers that read.
+    fn handle_timeout(&mut self) {
+        let now = self.shared.clock.now();
+        self.connection.handle_timeout(now);
+        if self.stall_end() <= now.mono {
+            self.drop_at = Some(now.mono.plus(SOCKET_DROP_MS));
+            self.connection.close(now, super::errors::takes_nothing());
+        }
+        self.release_buffers();
+    }
+
+    /// Frees the buffers that a burst enlarged, once nothing large has moved from one timer to the next:
+    /// many peers that each sent or read something large once would keep as much for good.
+    fn release_buffers(&mut self) {
+        let largest = std::mem::take(&mut self.largest_move);
+        if largest >= READ_BYTES_MIN || self.buffers_bytes() <= 2 * READ_BYTES_MIN {
+            return;
+        }
+        if self.input.is_empty() {
+            self.input = BytesMut::new();
+            self.read_bytes = READ_BYTES_MIN;
+        }
+        self.output.release();
+        self.connection.count_kept(&self.input, &self.output);
+    }
+
+    fn buffers_bytes(&self) -> usize {
+        self.input.capacity() + self.output.capacity()
+    }
+
+    /// When it is closed because its peer takes nothing; never once it is closing.
+    fn stall_end(&self) -> Millis {
+        if self.drop_at.is_some() {
+            return Millis::NEVER;
+        }
+        let environment = &self.shared.node.environment;
+        self.stall.end(environment.idle_time_out_ms())
+    }
+
     /// Whether it is closing and the peer has had its time to read the close.
     fn is_overdue(&mut self) -> bool {
-        if !self.connection.gateway().is_closing() {
+        if self.drop_at.is_none() && !self.connection.gateway().is_closing() {
             return false;
         }
         let now = self.shared.clock.now().mono;
@@ -222,8 +271,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
 
     /// Sets the timer if it would fire too late; one that fires early is set again.
     fn arm(&mut self) {
-        let due = self.connection.next_deadline();
-        let due = self.drop_at.map_or(due, |at| due.min(at));
+        let mut due = self.connection.next_deadline();
+        let is_in_alarm = self.connection.gateway().is_in_alarm();
+        if is_in_alarm && self.buffers_bytes() > 2 * READ_BYTES_MIN {
+            due = due.min(self.shared.clock.now().mono.plus(ALARM_LOOK_MS));
+        }
+        let due = self
+            .drop_at
+            .map_or(due, |at| due.min(at))
+            .min(self.stall_end());
         if due < self.armed || self.sleep.is_elapsed() {
             self.armed = due;
             self.sleep.as_mut().reset(self.shared.clock.instant(due));
@@ -287,6 +343,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 Poll::Ready(Ok(count)) if count > 0 => {
                     self.output.advance(count);
                     self.moved_bytes += count;
+                    self.largest_move = self.largest_move.max(count);
                     self.unflushed = true;
                     count_bytes(&self.handle.sent, count);
                     woken.progress = true;
@@ -309,6 +366,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 Poll::Pending => {}
             }
         }
+        let waits = self.output.unwritten() > 0 || self.unflushed;
+        let clock = &self.shared.clock;
+        self.stall.note(woken.progress, waits, || clock.now().mono);
     }
 
     /// Reserves capacity for the next read, and returns its size. Where reads are large and a
@@ -334,6 +394,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             Poll::Ready(Ok(count)) if count > 0 => {
                 woken.progress = true;
                 self.moved_bytes += count;
+                self.largest_move = self.largest_move.max(count);
                 count_bytes(&self.handle.received, count);
                 if count >= room {
                     let more = (self.read_bytes * 4).min(READ_BYTES_MAX);

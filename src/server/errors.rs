@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::access::PatternError;
 use crate::broker::registry::RegistryError;
-use crate::wire::performative::{ConnectionError, Error as AmqpError, error};
+use crate::wire::performative::{self, ConnectionError, Error as AmqpError, error};
 
 /// What the system or a library said about a failure, in words; the error that says so is the
 /// [`source`](std::error::Error::source) of the one that has it.
@@ -156,6 +156,14 @@ pub(super) fn stopping() -> AmqpError {
     error(
         ConnectionError::ConnectionForced,
         "the broker is shutting down",
+    )
+}
+
+/// The error for a peer that does not read, should it read again. [AMQP 2.8.15]
+pub(super) fn takes_nothing() -> AmqpError {
+    error(
+        performative::AmqpError::ResourceLimitExceeded,
+        "nothing of what was written to this connection was read for twice the idle time-out",
     )
 }
 

@@ -53,6 +53,7 @@ mod service;
 mod setup;
 mod shared;
 mod sockets;
+mod stall;
 mod start;
 mod stats;
 mod timer;

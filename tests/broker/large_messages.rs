@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::RunningBroker;
 use crate::support::raw::{
-    BEGIN, DETACH, DISPOSITION, FLOW, Raw, TRANSFER, binary, described, frame, list, performative,
-    transfer, truth, uint,
+    BEGIN, CLOSE, DETACH, DISPOSITION, FLOW, Raw, TRANSFER, binary, described, frame, list,
+    performative, transfer, truth, uint,
 };
 
 const MESSAGE_BYTES: usize = 8 << 20;
@@ -259,4 +259,54 @@ fn messages_that_never_end_are_given_up_when_they_keep_the_alarm_up() {
     }
     assert!(given_up > 0, "none was given up");
     std::fs::remove_dir_all(&directory).ok();
+}
+
+/// Parts of messages too small for a permit, and frames that had begun, were given up by nobody: many peers
+/// with a little each kept an alarm up for good.
+#[test]
+fn many_small_parts_of_messages_are_given_up_when_they_keep_the_alarm_up() {
+    const PART_BYTES: usize = 50_000;
+    const PEERS: usize = 60;
+    let broker = RunningBroker::start(&["--in-memory", "--memory-limit=3MiB"]);
+    Raw::declare(broker.port, "parts");
+    let part = vec![b'.'; PART_BYTES];
+    let section = [0x00, 0x53, 0x75, 0xb0, 0x00, 0x98, 0x96, 0x80];
+    let first = frame(
+        0,
+        0,
+        &[&transfer(0, 0, false, true), &section[..], &part].concat(),
+    );
+    // All have credit before there is an alarm.
+    let mut stalled: Vec<Raw> = (0..PEERS)
+        .map(|_| {
+            let mut raw = Raw::begun(broker.port);
+            raw.attach_sender(0, "parts");
+            raw.wait_for(FLOW);
+            raw
+        })
+        .collect();
+    for (number, raw) in stalled.iter_mut().enumerate() {
+        // A whole frame of a message, or most of a frame.
+        let left = if number % 2 == 0 { 0 } else { 1_000 };
+        raw.send(&first[..first.len() - left]);
+    }
+    wait_for_alarm(&broker, true);
+    wait_for_alarm(&broker, false);
+    let mut raw = Raw::begun(broker.port);
+    raw.attach_sender(0, "parts");
+    raw.wait_for(FLOW);
+    raw.publish(0, 0, false, b"small");
+    raw.wait_for(DISPOSITION);
+    let mut given_up = [0, 0];
+    for mut raw in stalled {
+        while let Some(came) = raw.next(Duration::from_millis(20)) {
+            let place = [DETACH, CLOSE].iter().position(|code| *code == came.code);
+            if let Some(place) = place
+                && came.says("took too long to arrive")
+            {
+                given_up[place] += 1;
+            }
+        }
+    }
+    assert!(given_up.iter().all(|count| *count > 0), "{given_up:?}");
 }

@@ -15,7 +15,7 @@ use crate::under_attack;
 const GONE_MAX: Duration = Duration::from_secs(12);
 
 /// A request of guest to the HTTP API: the whole answer.
-fn ask(port: u16, method: &str, path: &str) -> String {
+pub fn ask(port: u16, method: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the broker listens");
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\

@@ -1,10 +1,11 @@
 //! Peers that do too little: they never finish, never read, never settle.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::links::ask;
 use crate::support::raw::{self, Raw, transfer};
 use crate::support::run_to_end;
 use crate::under_attack;
@@ -97,6 +98,62 @@ fn a_reader_that_stops_is_not_read_ahead_for() {
 #[ignore = "takes an optimised build"]
 fn a_reader_that_stops_before_a_million_is_not_read_ahead_for() {
     assert!(reader_stops(1_000_000) < 700);
+}
+
+/// An empty frame: all that a peer has to send to be there.
+const HEARTBEAT: &[u8] = b"\0\0\0\x08\x02\0\0\0";
+const DEAF_PEERS: usize = 30;
+/// Longest until they are gone: twice the idle time-out of 2 s, `limits::SOCKET_DROP_MS`, and time to look.
+const DEAF_MAX: Duration = Duration::from_secs(25);
+
+/// A consumer with all the credit in the world and little room.
+fn little_reader(port: u16) -> Raw {
+    let mut raw = Raw::begun_with_little_room(port);
+    raw.attach_receiver(0, "hostile-0");
+    raw.credit(0, 0xffff_fffb, 0x7fff_ffff);
+    raw.wait_for(raw::TRANSFER);
+    raw
+}
+
+/// Peers that sent heartbeats and read nothing stayed for good, each with its output and with messages
+/// that others would have read.
+#[test]
+fn peers_that_beat_and_do_not_read_are_gone_and_one_that_reads_slowly_is_not() {
+    let cost = under_attack(&["--idle-timeout=2s"], |broker| {
+        let (port, http) = (broker.port, broker.http_port);
+        fill(port, 6_000, "10000");
+        let mut deaf: Vec<Raw> = (0..DEAF_PEERS).map(|_| little_reader(port)).collect();
+        let mut slow = little_reader(port);
+        let consumers = || {
+            let path = "/api/queues/%2F/hostile-0?columns=consumers,messages";
+            let answer = ask(http, "GET", path);
+            assert!(answer.contains("\"messages\":6000"), "{answer}");
+            let (_, count) = answer.split_once("\"consumers\":").expect("a number");
+            let digits = count.chars().take_while(char::is_ascii_digit);
+            digits
+                .collect::<String>()
+                .parse::<usize>()
+                .expect("a number")
+        };
+        assert!(consumers() > 1, "the last of them has had no time yet");
+        let begun = Instant::now();
+        let mut room = vec![0; 32 * 1024];
+        while consumers() > 1 {
+            assert!(begun.elapsed() < DEAF_MAX, "{} are there", consumers());
+            for raw in &mut deaf {
+                // Those that are gone take none.
+                let _ = raw.stream.write_all(HEARTBEAT);
+            }
+            slow.send(HEARTBEAT);
+            assert!(slow.stream.read(&mut room).is_ok_and(|count| count > 0));
+            thread::sleep(Duration::from_millis(100));
+        }
+        assert!(
+            begun.elapsed() > Duration::from_secs(3),
+            "they had their time"
+        );
+    });
+    assert!(cost.peak_mib < 300, "{cost}");
 }
 
 /// Twice `limits::PARTIAL_BYTES_MAX`, since a part keeps the read buffer it came in, and a little.

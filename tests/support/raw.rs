@@ -124,6 +124,27 @@ impl Raw {
         }
     }
 
+    fn connect_with_little_room(port: u16) -> Self {
+        const ROOM_BYTES: u32 = 4 * 1024;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .expect("a runtime");
+        let stream = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+            socket.set_recv_buffer_size(ROOM_BYTES).expect("a socket");
+            let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+            let stream = socket.connect(address).await.expect("the broker listens");
+            stream.into_std().expect("a socket")
+        });
+        stream.set_nonblocking(false).expect("a socket");
+        stream.set_nodelay(true).expect("a socket");
+        Self {
+            stream,
+            input: Vec::new(),
+        }
+    }
+
     /// Connects and logs in as guest; `open` is still to be sent.
     pub fn authenticated(port: u16) -> Self {
         Self::authenticated_as(port, "guest")
@@ -131,16 +152,19 @@ impl Raw {
 
     /// The same as a user whose password is its name.
     pub fn authenticated_as(port: u16, user: &str) -> Self {
-        let mut raw = Self::connect(port);
+        Self::connect(port).log_in(user)
+    }
+
+    fn log_in(mut self, user: &str) -> Self {
         let login = format!("\0{user}\0{user}");
         let init = [symbol("PLAIN"), binary(login.as_bytes())];
-        raw.send(SASL_HEADER);
-        raw.send(&frame(1, 0, &performative(0x41, &init)));
-        raw.send(AMQP_HEADER);
-        let outcome = raw.wait_for(0x44);
+        self.send(SASL_HEADER);
+        self.send(&frame(1, 0, &performative(0x41, &init)));
+        self.send(AMQP_HEADER);
+        let outcome = self.wait_for(0x44);
         let accepted = outcome.body.windows(2).any(|part| part == ubyte(0));
         assert!(accepted, "{user} may not log in: {outcome:x?}");
-        raw
+        self
     }
 
     /// Connects, logs in, opens and begins a session on channel 0.
@@ -150,12 +174,21 @@ impl Raw {
 
     /// The same as a user whose password is its name.
     pub fn begun_as(port: u16, user: &str) -> Self {
-        let mut raw = Self::authenticated_as(port, user);
-        raw.perform(OPEN, &[text("raw"), text("localhost")]);
-        raw.begin(0);
-        raw.wait_for(OPEN);
-        raw.wait_for(BEGIN);
-        raw
+        Self::authenticated_as(port, user).open()
+    }
+
+    /// The same as guest, with so little room for what is sent to it that the broker notices at once
+    /// when nothing is read.
+    pub fn begun_with_little_room(port: u16) -> Self {
+        Self::connect_with_little_room(port).log_in("guest").open()
+    }
+
+    fn open(mut self) -> Self {
+        self.perform(OPEN, &[text("raw"), text("localhost")]);
+        self.begin(0);
+        self.wait_for(OPEN);
+        self.wait_for(BEGIN);
+        self
     }
 
     /// Sends `begin` with wide windows.

@@ -80,7 +80,7 @@ impl Vhost {
 }
 
 #[derive(Clone, Debug)]
-struct HeldVhost {
+struct HeldUser {
     user: User,
     serial: u64,
 }
@@ -89,7 +89,7 @@ struct HeldVhost {
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     vhosts: BTreeMap<Name, Vhost>,
-    users: BTreeMap<Name, HeldVhost>,
+    users: BTreeMap<Name, HeldUser>,
     global_parameters: BTreeMap<Name, String>,
     default_vhost: Name,
     loopback_users: BTreeSet<Name>,
@@ -314,7 +314,7 @@ impl Registry {
         self.serial += 1;
         let serial = self.serial;
         self.users
-            .insert(user.name.clone(), HeldVhost { user, serial });
+            .insert(user.name.clone(), HeldUser { user, serial });
     }
 
     fn delete_user(&mut self, name: &Name) {
@@ -333,7 +333,7 @@ impl Registry {
 
     /// The vhost, if it and the user exist.
     fn entered<'a>(
-        (vhosts, users): (&'a mut BTreeMap<Name, Vhost>, &BTreeMap<Name, HeldVhost>),
+        (vhosts, users): (&'a mut BTreeMap<Name, Vhost>, &BTreeMap<Name, HeldUser>),
         vhost: &Name,
         user: &Name,
     ) -> Option<&'a mut Vhost> {
