@@ -122,10 +122,12 @@ impl<K: Id, V> Table<K, V> {
         self.rows.iter().flatten().map(|(id, value)| (*id, value))
     }
 
+    #[inline]
     fn guess(&self, id: K) -> usize {
         self.near.get(index(id)).copied().unwrap_or_default()
     }
 
+    #[inline]
     fn remember(&mut self, id: K, place: usize) {
         if let Some(near) = self.near.get_mut(index(id)) {
             *near = place;
@@ -135,6 +137,7 @@ impl<K: Id, V> Table<K, V> {
 
 /// The index in the cache: numbers rise by one, or by one above a few low bits with another
 /// meaning.
+#[inline]
 fn index<K: Id>(id: K) -> usize {
     let number = id.number();
     usize::try_from((number ^ (number >> 16)) % NEAR as u64).unwrap_or_default()

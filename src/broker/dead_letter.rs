@@ -14,6 +14,7 @@ use crate::message::Route;
 /// with.
 ///
 /// `last` is the route of the previous dead letter of that queue: it is shared if it is equal.
+#[inline]
 pub fn plan(
     settings: &EffectiveSettings,
     came_by: &Route,
@@ -88,12 +89,13 @@ pub enum Verdict {
 /// | none     | some    | any    | drop: target full  | waits                |
 /// | none     | none    | some   | drop: cycle        | drop: cycle          |
 /// | none     | none    | none   | drop: no way       | waits                |
-pub fn verdict(sent: SendResult, strategy: DeadLetterStrategy, narrowed: bool) -> Verdict {
+#[inline]
+pub fn verdict(sent: &SendResult, strategy: DeadLetterStrategy, narrowed: bool) -> Verdict {
     let taken = sent.accepted > 0 || narrowed;
     let waits = strategy == DeadLetterStrategy::AtLeastOnce;
     if waits && !sent.refused.is_empty() {
         return Verdict::Wait {
-            targets: taken.then_some(sent.refused),
+            targets: taken.then(|| sent.refused.clone()),
         };
     }
     if taken {
@@ -169,13 +171,9 @@ mod tests {
             ),
         ];
         for (sent, at_most_once, at_least_once) in cases {
+            assert_eq!(verdict(&sent, AtMostOnce, false), at_most_once, "{sent:?}");
             assert_eq!(
-                verdict(sent.clone(), AtMostOnce, false),
-                at_most_once,
-                "{sent:?}"
-            );
-            assert_eq!(
-                verdict(sent.clone(), AtLeastOnce, false),
+                verdict(&sent, AtLeastOnce, false),
                 at_least_once,
                 "{sent:?}"
             );
@@ -189,18 +187,18 @@ mod tests {
             ..SendResult::default()
         };
         let missing = Verdict::Drop(DropCause::ExchangeMissing);
-        assert_eq!(verdict(sent.clone(), AtMostOnce, false), missing);
-        assert_eq!(verdict(sent, AtLeastOnce, false), wait(&[]));
+        assert_eq!(verdict(&sent, AtMostOnce, false), missing);
+        assert_eq!(verdict(&sent, AtLeastOnce, false), wait(&[]));
     }
 
     #[test]
     fn what_others_took_waits_only_for_those_that_refused() {
-        assert_eq!(verdict(sent(0, 1, 0), AtLeastOnce, true), wait(&[1]));
-        assert_eq!(verdict(sent(0, 0, 0), AtLeastOnce, true), moved(0));
+        assert_eq!(verdict(&sent(0, 1, 0), AtLeastOnce, true), wait(&[1]));
+        assert_eq!(verdict(&sent(0, 0, 0), AtLeastOnce, true), moved(0));
         let gone = SendResult {
             gone: 1,
             ..SendResult::default()
         };
-        assert_eq!(verdict(gone, AtLeastOnce, true), moved(1));
+        assert_eq!(verdict(&gone, AtLeastOnce, true), moved(1));
     }
 }

@@ -301,6 +301,7 @@ impl TimesToDeath {
     }
 
     /// Counts one death after so many milliseconds.
+    #[inline]
     pub(crate) fn add(&mut self, ms: u64) {
         let bucket = TIME_TO_DEATH_BOUNDS_MS.partition_point(|bound| *bound < ms);
         if let Some(count) = self.buckets.get_mut(bucket) {
@@ -321,6 +322,7 @@ impl VhostDeaths {
     };
 
     /// The times of deaths for one reason.
+    #[inline]
     pub fn times_mut(&mut self, reason: Reason) -> Option<&mut TimesToDeath> {
         self.times.get_mut(reason.index())
     }

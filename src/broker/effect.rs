@@ -88,12 +88,14 @@ pub struct Delivery {
 
 impl Delivery {
     /// Bytes that it counts against the connection's limit: core and gateway count by this alone.
+    #[inline]
     pub fn room_bytes(&self) -> u64 {
         room_bytes(&self.message)
     }
 }
 
 /// Bytes that a delivery of this message counts against its connection's limit.
+#[inline]
 pub fn room_bytes(message: &Message) -> u64 {
     message.bare_len() as u64
 }

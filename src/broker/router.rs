@@ -218,6 +218,7 @@ impl Router {
     }
 
     /// Counts a message that was published to an exchange and routed to this number of queues.
+    #[inline]
     pub fn count(&mut self, id: ExchangeId, queues: usize) {
         if id == DEFAULT_EXCHANGE {
             self.passed_default.count(queues);

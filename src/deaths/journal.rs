@@ -26,7 +26,7 @@
 //! The last failure of a message that waits is stored apart: its time (timestamp), then its evidence as
 //! above, without the boolean in front and without a rule.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -158,6 +158,37 @@ impl History {
             Some((&VERSION, values)) => decode_history(&mut Fields::bare(values), input.len()),
             Some((&version, _)) => Err(HistoryError::Version(version)),
             None => Err(HistoryError::Field("version")),
+        }
+    }
+}
+
+/// Encodes histories one behind the other. Messages that die alike share theirs and are written
+/// together: its bytes are made once for all of them, and at most the bytes of one history are kept.
+#[derive(Debug, Default)]
+pub struct HistoryEncoder {
+    /// The history that was written last.
+    last: Weak<History>,
+    /// Its encoded form as a binary, once it was written a second time; before: empty.
+    bytes: Vec<u8>,
+}
+
+impl HistoryEncoder {
+    /// Writes the stored form of a history as a binary.
+    pub fn write(&mut self, history: &Arc<History>, out: &mut Vec<u8>) {
+        let is_last = Weak::as_ptr(&self.last) == Arc::as_ptr(history);
+        if is_last && !self.bytes.is_empty() {
+            out.extend_from_slice(&self.bytes);
+            return;
+        }
+        let start = out.len();
+        write_binary_of(out, |out| history.encode(out));
+        if is_last {
+            let written = out.get(start..).unwrap_or_default();
+            self.bytes.extend_from_slice(written);
+        } else {
+            // While this is held, no other history has its address.
+            self.last = Arc::downgrade(history);
+            self.bytes = Vec::new();
         }
     }
 }

@@ -27,7 +27,7 @@ pub use folded::{Folded, HistoryFull};
 #[cfg(feature = "internals")]
 pub use fuzz::fuzz_deaths;
 pub use history::History;
-pub use journal::HistoryError;
+pub use journal::{HistoryEncoder, HistoryError};
 pub use quarantined::{QuarantineCause, Quarantined, RecentlyQuarantined};
 pub use recent::{Dying, Recent};
 

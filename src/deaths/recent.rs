@@ -65,6 +65,7 @@ struct Last {
 
 impl Recent {
     /// [`History::record`], or the last history if previous history and death are the same.
+    #[inline]
     pub fn record(
         &mut self,
         previous: Option<&Arc<History>>,
@@ -76,6 +77,14 @@ impl Recent {
         {
             return Ok(Arc::clone(&last.history));
         }
+        self.record_another(previous, dying)
+    }
+
+    fn record_another(
+        &mut self,
+        previous: Option<&Arc<History>>,
+        dying: &Dying<'_>,
+    ) -> Result<Arc<History>, HistoryFull> {
         let death = dying.to_death();
         let history = History::record(previous.map(|history| &**history), &death)?;
         let history = Arc::new(history);

@@ -186,6 +186,7 @@ impl Links {
     }
 
     /// The link with this id, unless it is detached.
+    #[inline]
     pub(super) fn by_id(&mut self, id: LinkId) -> Option<&mut Link> {
         self.slots
             .get_mut(id.slot())?
@@ -193,6 +194,7 @@ impl Links {
             .filter(|link| link.id == id)
     }
 
+    #[inline]
     pub(super) fn consumer(&mut self, id: ConsumerId) -> Option<(LinkHandle, &mut Consumer)> {
         match self.by_id(LinkId(id.0))? {
             Link {
@@ -204,6 +206,7 @@ impl Links {
         }
     }
 
+    #[inline]
     pub(super) fn publisher(&mut self, id: PublisherId) -> Option<(LinkHandle, &mut Publisher)> {
         match self.by_id(LinkId(id.0))? {
             Link {
@@ -293,6 +296,7 @@ impl SentDeliveries {
     }
 
     /// Adds a delivery and returns its token; the engine holds far less than 2^32 deliveries.
+    #[inline]
     pub(super) fn insert(&mut self, consumer: ConsumerId, position: Position) -> u64 {
         if let Some(slot) = self.free.pop()
             && let Some(entry) = self.entries.get_mut(slot as usize)
@@ -310,6 +314,7 @@ impl SentDeliveries {
     }
 
     /// Removes the delivery with this token, if there is one.
+    #[inline]
     pub(super) fn remove(&mut self, token: u64) -> Option<(ConsumerId, Position)> {
         let (generation, slot) = ((token >> 32) as u32, (token & 0xffff_ffff) as u32);
         let entry = self.entries.get_mut(slot as usize)?;

@@ -144,6 +144,7 @@ impl Link {
     }
 
     /// Counts one delivery against the credit.
+    #[inline]
     pub(super) fn count_delivery(&mut self) {
         self.delivery_count = self.delivery_count.plus(1);
         match self.credit.checked_sub(1) {

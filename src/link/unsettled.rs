@@ -109,6 +109,7 @@ impl<T: OfLink> Unsettled<T> {
     }
 
     /// The unsettled delivery at an index of a [`range`](Self::range).
+    #[inline]
     pub(super) fn at(&mut self, index: usize) -> Option<&mut T> {
         self.entries.get_mut(index)?.1.as_mut()
     }
@@ -120,6 +121,7 @@ impl<T: OfLink> Unsettled<T> {
 
     /// The indexes of `first..=last`, clamped to those in the table; valid until
     /// [`tidy`](Self::tidy).
+    #[inline]
     pub(super) fn range(&self, first: Serial, last: Serial) -> Range<usize> {
         let Some((front, _)) = self.entries.front() else {
             return 0..0;
@@ -141,6 +143,7 @@ impl<T: OfLink> Unsettled<T> {
     }
 
     /// The first index whose id is at least `distance` after the front.
+    #[inline]
     fn index_from(&self, distance: u32, front: Serial) -> usize {
         let guess = distance as usize;
         if let Some((id, _)) = self.entries.get(guess)
@@ -162,6 +165,7 @@ impl<T: OfLink> Unsettled<T> {
     /// Visits the unsettled deliveries at these indexes of a [`range`](Self::range), in order,
     /// until `visit` ends it, and removes those for which it says so; [`tidy`](Self::tidy) must be
     /// called afterwards. Returns the index behind the last one visited.
+    #[inline]
     pub(super) fn visit(
         &mut self,
         range: Range<usize>,

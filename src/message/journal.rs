@@ -17,7 +17,7 @@ use super::annotations::Edited;
 use super::message::Ends;
 use super::storage::Storage;
 use super::{Message, StoredMessageError};
-use crate::deaths::{History, LastFailure};
+use crate::deaths::{History, HistoryEncoder, LastFailure};
 use crate::wire::{
     Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null, write_ubyte,
     write_uint, write_ulong,
@@ -44,6 +44,11 @@ impl Message {
 
     /// Appends the envelope: everything except the bare message.
     pub fn encode_envelope(&self, out: &mut Vec<u8>) {
+        self.encode_envelope_after(&mut HistoryEncoder::default(), out);
+    }
+
+    /// Appends the envelope behind those of messages that may have the same history.
+    pub fn encode_envelope_after(&self, histories: &mut HistoryEncoder, out: &mut Vec<u8>) {
         out.push(AMQP_1_0);
         write_or_null(out, self.durable, write_bool);
         write_or_null(out, self.priority, write_ubyte);
@@ -56,7 +61,7 @@ impl Message {
         write_uint(out, annotations.left());
         write_binary(out, annotations.rest());
         match &self.history {
-            Some(history) => write_binary_of(out, |out| history.encode(out)),
+            Some(history) => histories.write(history, out),
             None => write_null(out),
         }
         match &self.last_failure {

@@ -207,9 +207,12 @@ impl Elision<'_, '_> {
 
     /// Removes facts from a record that need not be written.
     fn shorten(&mut self, record: &mut Record) {
+        // As a rule the records that it refers to are written: then there is nothing to leave out, and
+        // nothing that it names was moved.
+        let waits = |body: Lsn| body >= record.lsn || self.appending.is_open(body);
         let touches = |fact: &Fact| match fact {
-            Fact::Removed { body, .. } => *body > Lsn(0),
-            Fact::Inserted { body, .. } => matches!(body, Body::At(_)),
+            Fact::Removed { body, .. } => *body > Lsn(0) && waits(*body),
+            Fact::Inserted { body, .. } => matches!(body, Body::At(body) if waits(*body)),
             Fact::Returned { .. }
             | Fact::Changed { .. }
             | Fact::DeadPending { .. }

@@ -4,7 +4,7 @@ use super::kind::{OfMessage, OfTopology};
 use super::{VERSION, checkpointed, deaths, place, registry};
 use crate::base::{Name, Position, QueueId, Timestamp};
 use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record, TopologyFact};
-use crate::deaths::Reason;
+use crate::deaths::{HistoryEncoder, Reason};
 use crate::message::{Message, Route};
 use crate::store;
 use crate::wire::{
@@ -175,13 +175,19 @@ impl store::Payload for Stored {
         self.measure.body
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    type Before = HistoryEncoder;
+
+    fn encode_after(&self, histories: &mut HistoryEncoder, out: &mut Vec<u8>) {
         out.reserve(self.measure.size_hint as usize);
         out.push(VERSION);
         write_string(out, &self.vhost);
         write_timestamp(out, self.wall.0);
         match &self.content {
-            Content::Facts(facts) => facts.iter().for_each(|fact| encode_fact(fact, out)),
+            Content::Facts(facts) => {
+                for fact in facts {
+                    encode_fact(fact, histories, out);
+                }
+            }
             Content::Removed(places) => {
                 for (queue, position) in places {
                     encode_removed(*queue, *position, out);
@@ -197,7 +203,7 @@ fn encode_removed(queue: QueueId, position: Position, out: &mut Vec<u8>) {
     write_ulong(out, position.0);
 }
 
-fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
+fn encode_fact(fact: &Fact, histories: &mut HistoryEncoder, out: &mut Vec<u8>) {
     match fact {
         Fact::Inserted {
             message,
@@ -206,7 +212,7 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
             entries,
         } => {
             out.push(OfMessage::Inserted.byte());
-            encode_message(message, *body, out);
+            encode_message(message, *body, histories, out);
             encode_route(route, out);
             write_ulong(out, entries.len() as u64);
             for entry in entries {
@@ -242,7 +248,7 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
             body,
         } => {
             out.push(OfMessage::Changed.byte());
-            encode_message(message, *body, out);
+            encode_message(message, *body, histories, out);
             encode_route(route, out);
             write_ulong(out, queue.0);
             write_ulong(out, position.0);
@@ -350,12 +356,17 @@ fn encode_topology(fact: &TopologyFact, out: &mut Vec<u8>) {
     }
 }
 
-fn encode_message(message: &Message, body: Body, out: &mut Vec<u8>) {
+fn encode_message(
+    message: &Message,
+    body: Body,
+    histories: &mut HistoryEncoder,
+    out: &mut Vec<u8>,
+) {
     match body {
         Body::At(lsn) => {
             write_ubyte(out, place::AT);
             write_ulong(out, lsn.0);
-            encode_apart(message, out);
+            encode_apart(message, histories, out);
         }
         Body::Named | Body::Carried => {
             let place = if body == Body::Named {
@@ -364,15 +375,15 @@ fn encode_message(message: &Message, body: Body, out: &mut Vec<u8>) {
                 place::CARRIED
             };
             write_ubyte(out, place);
-            write_binary_of(out, |out| message.encode_envelope(out));
+            write_binary_of(out, |out| message.encode_envelope_after(histories, out));
             write_binary(out, &message.whole());
         }
     }
 }
 
 /// Encodes a message whose bare bytes are in another record.
-fn encode_apart(message: &Message, out: &mut Vec<u8>) {
-    write_binary_of(out, |out| message.encode_envelope(out));
+fn encode_apart(message: &Message, histories: &mut HistoryEncoder, out: &mut Vec<u8>) {
+    write_binary_of(out, |out| message.encode_envelope_after(histories, out));
     write_ulong(out, message.bare_len() as u64);
 }
 

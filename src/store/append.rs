@@ -64,9 +64,12 @@ impl<P: Payload, D: Disk> Writer<P, D> {
                     Body::Carried => FLAG_NAMED,
                     Body::None => 0,
                 };
-                self.put(lsn, RecordKind::Facts, named, &[], |out| {
-                    payload.encode(out);
-                })?
+                let mut before = std::mem::take(&mut self.before);
+                let put = self.put(lsn, RecordKind::Facts, named, &[], |out| {
+                    payload.encode_after(&mut before, out);
+                });
+                self.before = before;
+                put?
             }
             Slot::Block(payload) => self.put(lsn, RecordKind::Block, FLAG_NAMED, &[], |out| {
                 payload.encode(out);
@@ -140,13 +143,13 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         kind: RecordKind,
         flags: u8,
         pieces: &[Lsn],
-        encode: impl Fn(&mut Vec<u8>),
+        mut encode: impl FnMut(&mut Vec<u8>),
     ) -> Result<Put, StoreError> {
         for _attempt in 0..2 {
             if self.active.is_none() && !self.open_segment(lsn)? {
                 return Ok(Put::NoRoom);
             }
-            let (begin, payload_bytes) = self.out.begin_frame(&encode);
+            let (begin, payload_bytes) = self.out.begin_frame(&mut encode);
             if self.fits_at(lsn, begin, payload_bytes, pieces.len()) {
                 self.finish_record(lsn, begin, kind, flags, pieces)?;
                 return Ok(Put::Done);

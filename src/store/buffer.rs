@@ -31,8 +31,15 @@ pub trait Payload: Send + 'static {
     }
     /// Whether later records may refer to it.
     fn body(&self) -> Body;
-    /// Appends the encoded bytes.
-    fn encode(&self, out: &mut Vec<u8>);
+    /// What the record encoded before leaves behind: records that follow one another have much in
+    /// common.
+    type Before: Default + Send;
+    /// Appends the encoded bytes, which do not depend on what was encoded before.
+    fn encode_after(&self, before: &mut Self::Before, out: &mut Vec<u8>);
+    /// Appends the encoded bytes of a record that stands alone.
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_after(&mut Self::Before::default(), out);
+    }
 }
 
 /// Whether later records can refer to a record.
@@ -425,6 +432,7 @@ impl<P: Payload> Buffer<P> {
 
 impl<P: Payload> Appending<'_, P> {
     /// Appends a record of facts.
+    #[inline]
     pub fn push(&mut self, lsn: Lsn, payload: P) {
         assert!(
             self.free <= lsn && lsn < self.end,
@@ -441,14 +449,21 @@ impl<P: Payload> Appending<'_, P> {
         self.at += 1;
     }
 
+    /// Whether a record may still be changed: the writer has not taken it, and no running checkpoint
+    /// has read it.
+    #[inline]
+    pub fn is_open(&self, lsn: Lsn) -> bool {
+        let copied = self.buffer.running.as_ref();
+        lsn > self.buffer.taken && copied.is_none_or(|run| lsn > run.checkpoint.seen)
+    }
+
     /// Elision: changes a record of facts that is not written yet, unless a running checkpoint has
     /// read it. None if it is too late.
     pub fn amend<T>(&mut self, lsn: Lsn, change: impl FnOnce(&mut P) -> (T, Amended)) -> Option<T> {
-        let buffer = &mut *self.buffer;
-        let copied = buffer.running.as_ref().map(|run| run.checkpoint.seen);
-        if lsn <= buffer.taken || copied.is_some_and(|seen| lsn <= seen) {
+        if !self.is_open(lsn) {
             return None;
         }
+        let buffer = &mut *self.buffer;
         let number = buffer.slots.binary_search_by_key(&lsn, |(lsn, _)| *lsn);
         let (_, slot) = buffer.slots.get_mut(number.ok()?)?;
         let Slot::Facts(payload) = slot else {
@@ -546,7 +561,8 @@ mod tests {
         fn body(&self) -> Body {
             Body::None
         }
-        fn encode(&self, out: &mut Vec<u8>) {
+        type Before = ();
+        fn encode_after(&self, (): &mut (), out: &mut Vec<u8>) {
             out.extend_from_slice(self.0.as_bytes());
         }
     }

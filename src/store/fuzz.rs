@@ -26,7 +26,9 @@ impl Payload for Opaque {
         Body::Carried
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    type Before = ();
+
+    fn encode_after(&self, (): &mut (), out: &mut Vec<u8>) {
         out.extend_from_slice(&self.0);
     }
 }

@@ -57,9 +57,12 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             };
             if !due.is_empty() {
                 let mut segments = self.shared.segments.write();
-                let mut near = Near::default();
+                // A dead letter lets go of two records, that of its death and that of its publish:
+                // each is near the one before the last.
+                let (mut near, mut other) = (Near::default(), Near::default());
                 for body in due {
                     segments.release_near(body, &mut near);
+                    std::mem::swap(&mut near, &mut other);
                 }
             }
             if all {

@@ -73,7 +73,7 @@ pub struct Recovery {
 }
 
 /// A store whose facts are restored: the caller says which bodies they refer to, then starts it.
-pub struct Restoring<P, D: Disk> {
+pub struct Restoring<P: Payload, D: Disk> {
     journal: DiskJournal<P, D>,
     writer: Writer<P, D>,
     recovery: Recovery,
@@ -399,7 +399,7 @@ impl Recovery {
     }
 }
 
-impl<P, D: Disk> fmt::Debug for Restoring<P, D> {
+impl<P: Payload, D: Disk> fmt::Debug for Restoring<P, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Restoring")
             .field("recovery", &self.recovery)

@@ -37,7 +37,7 @@ use crate::base::{Lsn, Timestamp};
 const SPARE_RECORDS: usize = 8_192;
 
 /// Writes one journal. Exactly one exists per journal; it belongs to one thread.
-pub struct Writer<P, D: Disk> {
+pub struct Writer<P: Payload, D: Disk> {
     pub(super) shared: Arc<Shared<P, D>>,
     pub(super) options: StoreOptions,
     pub(super) random: Random,
@@ -59,6 +59,8 @@ pub struct Writer<P, D: Disk> {
     pub(super) spare: VecDeque<(Lsn, Slot<P>)>,
     pub(super) out: Outgoing,
     pub(super) fresh: Vec<Fresh>,
+    /// What the last record of facts leaves for encoding the next.
+    pub(super) before: P::Before,
     pub(super) unsynced: Vec<Arc<D::File>>,
     /// Writes the durable LSN beside the log.
     durable_lsn_file: DurableLsnFile<D::File>,
@@ -126,6 +128,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             taken: None,
             spare: VecDeque::new(),
             fresh: Vec::new(),
+            before: P::Before::default(),
             unsynced: Vec::new(),
             durable_lsn_file: DurableLsnFile::default(),
         }
@@ -296,7 +299,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     }
 }
 
-impl<P, D: Disk> fmt::Debug for Writer<P, D> {
+impl<P: Payload, D: Disk> fmt::Debug for Writer<P, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer")
             .field("progress", &self.progress)

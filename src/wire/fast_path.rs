@@ -25,6 +25,7 @@ impl<'a> FastFields<'a> {
     }
 
     /// Whether only fields of null are left, and no other byte.
+    #[inline]
     pub(super) fn is_all_null(&self) -> bool {
         self.bytes.len() == self.left as usize && self.bytes.iter().all(|code| *code == codes::NULL)
     }

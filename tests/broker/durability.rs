@@ -265,7 +265,9 @@ impl Payload for Newer {
         Body::None
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    type Before = ();
+
+    fn encode_after(&self, (): &mut (), out: &mut Vec<u8>) {
         out.extend_from_slice(self.0);
     }
 }

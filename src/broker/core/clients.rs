@@ -280,24 +280,26 @@ impl Clients {
         Some(session_id)
     }
 
-    /// Counts a delivery as settled. Returns the consumers that waited for this, to be woken.
+    /// Counts a delivery as settled. Returns its session if consumers of it waited for this: they are
+    /// to be woken.
     #[inline]
-    pub(super) fn release(&mut self, id: ConsumerId) -> Vec<ConsumerId> {
+    pub(super) fn release(&mut self, id: ConsumerId) -> Option<SessionId> {
         let Some(consumer) = self.consumers.get_mut(&id) else {
             invariant!(broken, "who settles is there");
-            return Vec::new();
+            return None;
         };
         uncount!(consumer.held, 1, "what a consumer settles it held");
-        let Some(session) = self.sessions.get_mut(&consumer.session) else {
+        let id = consumer.session;
+        let Some(session) = self.sessions.get_mut(&id) else {
             invariant!(broken, "who settles has a session");
-            return Vec::new();
+            return None;
         };
         uncount!(
             session.unsettled,
             1,
             "what is settled was unsettled in its session"
         );
-        std::mem::take(&mut session.blocked)
+        (!session.blocked.is_empty()).then_some(id)
     }
 
     /// Notes that a consumer with credit is blocked by its session or connection; it is woken when

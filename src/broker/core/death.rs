@@ -88,25 +88,27 @@ impl Core {
             evidence,
         } = dying;
         self.recorder.cut(turn.now, turn.effects);
-        let queue = self.queues.get_mut(&id);
-        let Some(queue) = queue.filter(|queue| queue.messages.is(position, from)) else {
-            return; // deleted since, or dropped as its block could not be read back
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return; // deleted since
         };
+        let queue = &mut **queue;
         if !queue.settings.keeps_dead() {
+            if !queue.messages.is(position, from) {
+                return; // dropped since, as its block could not be read back
+            }
             self.count_on_disk(turn.now, (id, position), (reason, evidence.as_deref()));
             return self.drop_dead(turn, (id, position), from, reason);
         }
-        let queue = &mut **queue;
-        let planned = queue.messages.slot_mut(position).map(|slot| {
-            let way = plan(&queue.settings, &slot.route, &mut queue.last_way);
-            (slot, way)
-        });
-        let Some((slot, way)) = planned else {
+        let Some(slot) = queue.messages.slot_mut_if(position, from) else {
+            if !queue.messages.is(position, from) {
+                return; // dropped since, as above
+            }
             if from == MessageState::Held {
                 invariant!(fatal, "a held message is in memory");
             }
             return self.await_page_in(turn, id, position, AfterPageIn::Die(reason));
         };
+        let way = plan(&queue.settings, &slot.route, &mut queue.last_way);
         let rule = queue.settings.dead_letter_rule.as_ref();
         let kept = match rule {
             Some(rule) => Some(queue.last_evidence.with_rule(evidence.as_ref(), rule)),
@@ -281,8 +283,7 @@ impl Core {
             .waited
             .as_ref()
             .is_some_and(|pending| pending.targets.is_some());
-        let (refused, closes_at) = (sent.refused.clone(), sent.closes_at);
-        match verdict(sent, letter.strategy, narrowed) {
+        match verdict(&sent, letter.strategy, narrowed) {
             Verdict::Moved { copies_refused } => {
                 self.counters.copies_refused += copies_refused as u64;
                 #[cfg(test)]
@@ -291,9 +292,9 @@ impl Core {
                 }
                 self.remove(letter.source, letter.position, letter.from);
             }
-            Verdict::Wait { targets } => self.keep_waiting(letter, targets, &refused),
+            Verdict::Wait { targets } => self.keep_waiting(letter, targets, &sent.refused),
             Verdict::Drop(cause) => {
-                let closes_at = closes_at.filter(|_| cause == DropCause::Cycle);
+                let closes_at = sent.closes_at.filter(|_| cause == DropCause::Cycle);
                 return self.give_up(turn, &letter, cause, closes_at);
             }
         }
@@ -305,9 +306,9 @@ impl Core {
     /// Offers the dead letter to each target. [dead-lettering parts 2 and 4]
     fn forward(&mut self, turn: &mut Turn<'_>, letter: &Letter) -> SendResult {
         let mut sent = SendResult::default();
-        let mut routed = std::mem::take(&mut self.routed_dead);
         let waited = letter.waited.as_ref();
         let waited = waited.and_then(|pending| pending.targets.as_deref());
+        let mut routed = self.routed_dead.take().unwrap_or_default();
         let targets = match waited {
             Some(waited) => waited,
             None => self.find_targets(&mut turn.effects.meter, letter, &mut routed, &mut sent),
@@ -346,7 +347,7 @@ impl Core {
                 self.recorder.note_unkept();
             }
         }
-        self.routed_dead = routed;
+        self.routed_dead = Some(routed);
         self.record(insertion);
         sent
     }

@@ -170,7 +170,7 @@ impl Core {
     /// See [`Core::send`] and [`Core::forward`].
     fn foresee_sending(&self, letter: &Letter, meter: &mut Meter) -> Foresight {
         let mut sent = SendResult::default();
-        let mut routed = self.routed_dead.clone();
+        let mut routed = self.routed_dead.clone().unwrap_or_default();
         let waited = letter.waited.as_ref();
         let waited = waited.and_then(|pending| pending.targets.as_deref());
         let asked = match waited {
@@ -209,7 +209,7 @@ impl Core {
             });
         }
         let narrowed = waited.is_some();
-        let (becomes, waits) = match verdict(sent, letter.strategy, narrowed) {
+        let (becomes, waits) = match verdict(&sent, letter.strategy, narrowed) {
             Verdict::Moved { .. } => (Becomes::DeadLettered, false),
             Verdict::Wait { .. } if targets.is_empty() => (Becomes::DeadPending, true),
             Verdict::Wait { .. } => (Becomes::DeadLettered, true),

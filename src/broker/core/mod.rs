@@ -158,8 +158,8 @@ pub struct Core {
     quarantined: RecentlyQuarantined,
     /// Cached route and targets of the last publish.
     routed: Routed,
-    /// Cached route and targets of the last dead letter.
-    routed_dead: Routed,
+    /// Cached route and targets of the last dead letter; none while one is sent.
+    routed_dead: Option<Box<Routed>>,
     /// The charge for its memory when it is empty.
     _kept: Charge,
 }
@@ -235,7 +235,7 @@ impl Core {
             cycles_logged: BTreeSet::new(),
             quarantined: RecentlyQuarantined::default(),
             routed: Routed::new(options.seed),
-            routed_dead: Routed::new(options.seed),
+            routed_dead: Some(Box::new(Routed::new(options.seed))),
             options,
         }
     }

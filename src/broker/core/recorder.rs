@@ -56,6 +56,7 @@ impl Recorder {
     }
 
     /// The record to wait for: the last one of this command; 0 if it has no facts so far.
+    #[inline]
     pub(super) fn lsn(&self) -> Lsn {
         match (self.facts.is_empty(), self.has_ended) {
             (false, _) => self.next,
@@ -71,6 +72,7 @@ impl Recorder {
 
     /// The LSN that names the body of a message about to enter with the record, and how the record
     /// says so; 0 if the record names another body already and has to carry this one as well.
+    #[inline]
     pub(super) const fn name_body(&mut self) -> (Lsn, Body) {
         if std::mem::replace(&mut self.names_body, true) {
             (Lsn(0), Body::Carried)
@@ -80,12 +82,14 @@ impl Recorder {
     }
 
     /// Counts one more envelope in the record being made, and returns its LSN.
+    #[inline]
     pub(super) const fn name_envelope(&mut self) -> Lsn {
         self.named += 1;
         self.next
     }
 
     /// Number of facts so far: the index at which an incomplete insertion will be put.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.facts.len()
     }
@@ -186,6 +190,7 @@ impl Recorder {
     }
 
     /// Handles a removed message: adds a fact if the journal has it, and drops its references.
+    #[inline]
     pub(super) fn push_gone(&mut self, queue: QueueId, position: Position, gone: &Gone) {
         if gone.durable {
             if self.facts.len() == 1 {
@@ -246,6 +251,7 @@ impl Recorder {
 
     /// Ends a record with many bytes, so that none becomes too long for the journal. Called where
     /// the following facts need not become durable together with the earlier ones.
+    #[inline]
     pub(super) fn cut(&mut self, now: Now, effects: &mut Effects) {
         if self.carried_bytes >= RECORD_BYTES {
             self.end_record(now, effects);

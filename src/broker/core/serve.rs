@@ -243,6 +243,9 @@ enum Next {
 impl Assigning<'_> {
     fn choose(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
         if queue.selecting.is_empty() {
+            if queue.messages.ready() == 0 {
+                return Next::Stop; // as a rule after each message
+            }
             return queue.messages.head().map_or(Next::Stop, Next::Take);
         }
         self.select(queue, consumer, left)

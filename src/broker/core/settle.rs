@@ -42,6 +42,9 @@ impl Core {
         let (connection, queue, settled) = (state.connection, state.queue, state.settled);
         let is_settled = match outcome {
             Outcome::Accepted => self.accept(queue, position, (consumer, settled)),
+            Outcome::Rejected { evidence } => {
+                self.reject_held(turn, consumer, (queue, position), evidence)
+            }
             other => {
                 let holds = self.holds(queue, position, consumer);
                 if holds {
@@ -121,8 +124,10 @@ impl Core {
 
     /// Counts a delivery as settled, and wakes consumers that waited for that.
     fn release(&mut self, consumer: ConsumerId) {
-        for blocked in self.clients.release(consumer) {
-            self.wake(blocked);
+        if let Some(session) = self.clients.release(consumer) {
+            for blocked in self.clients.take_blocked_by_session(session) {
+                self.wake(blocked);
+            }
         }
     }
 
@@ -135,7 +140,7 @@ impl Core {
             .is_some_and(|slot| slot.holder == holder(consumer))
     }
 
-    /// Applies an outcome other than accepted.
+    /// Applies an outcome other than accepted or rejected.
     fn settle_held(
         &mut self,
         turn: &mut Turn<'_>,
@@ -145,13 +150,12 @@ impl Core {
     ) {
         let settled = &mut self.counters.settled;
         match &outcome {
-            Outcome::Accepted => {}
+            Outcome::Accepted | Outcome::Rejected { .. } => {} // the caller's
             Outcome::Released => settled.released += 1,
-            Outcome::Rejected { .. } => settled.rejected += 1,
             Outcome::Modified { .. } => settled.modified += 1,
         }
         match outcome {
-            Outcome::Accepted => {}
+            Outcome::Accepted | Outcome::Rejected { .. } => {}
             Outcome::Released => {
                 let released = Requeued {
                     queue,
@@ -161,7 +165,6 @@ impl Core {
                 };
                 self.requeue(turn, &released);
             }
-            Outcome::Rejected { evidence } => self.reject(turn, (queue, position), true, evidence),
             Outcome::Modified {
                 delivery_failed,
                 undeliverable_here,
@@ -240,6 +243,35 @@ impl Core {
         }
     }
 
+    /// Handles the outcome rejected; whether the consumer held the message.
+    fn reject_held(
+        &mut self,
+        turn: &mut Turn<'_>,
+        consumer: ConsumerId,
+        (id, position): (QueueId, Position),
+        evidence: Option<Arc<Evidence>>,
+    ) -> bool {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return false; // it was deleted, which its consumers are about to be told
+        };
+        let slot = queue.messages.slot_mut_if(position, MessageState::Held);
+        let Some(slot) = slot.filter(|slot| slot.holder == holder(consumer)) else {
+            return false;
+        };
+        slot.failures = slot.failures.saturating_add(1);
+        self.counters.settled.rejected += 1;
+        let dying = Dying {
+            queue: id,
+            position,
+            from: MessageState::Held,
+            reason: Reason::Rejected,
+            evidence,
+        };
+        self.die(turn, dying);
+        true
+    }
+
+    /// Lets a message die that its consumer could not use.
     fn reject(
         &mut self,
         turn: &mut Turn<'_>,
@@ -390,7 +422,8 @@ impl Core {
             invariant!(fatal, "a message whose delivery never left is in memory");
         };
         let late = queue.deadline_of(slot) <= turn.now.mono;
-        let blocked = self.clients.release(consumer);
+        let released = self.clients.release(consumer);
+        let blocked = released.map(|session| self.clients.take_blocked_by_session(session));
         if late {
             let (from, reason) = (MessageState::Held, Reason::Expired);
             self.die(
@@ -410,7 +443,7 @@ impl Core {
             self.mark_evictable(id, position);
             self.schedule(id);
         }
-        for consumer in blocked.into_iter().chain([consumer]) {
+        for consumer in blocked.into_iter().flatten().chain([consumer]) {
             self.wake(consumer);
         }
     }

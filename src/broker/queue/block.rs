@@ -69,11 +69,13 @@ impl Block {
         }
     }
 
+    #[inline]
     pub(super) fn count(&self, state: MessageState) -> u16 {
         self.counts.get(state as usize).copied().unwrap_or(0)
     }
 
     /// Number of slots with a message.
+    #[inline]
     pub(super) fn live(&self) -> u16 {
         self.counts.iter().sum()
     }
@@ -104,6 +106,7 @@ impl Block {
         matches!(self.slots, Slots::Evicted(_))
     }
 
+    #[inline]
     pub(super) fn slot(&self, at: usize) -> Option<&Slot> {
         let Slots::Resident(slots) = &self.slots else {
             return None;
@@ -111,6 +114,7 @@ impl Block {
         slots.get(at.checked_sub(self.base)?)?.as_ref()
     }
 
+    #[inline]
     pub(super) fn slot_mut(&mut self, at: usize) -> Option<&mut Slot> {
         let Slots::Resident(slots) = &mut self.slots else {
             return None;
@@ -209,11 +213,13 @@ impl Block {
         self.raise(at, state);
     }
 
+    #[inline]
     pub(super) fn is(&self, at: usize, state: MessageState) -> bool {
         self.word(state, at / 64) & bit(at) != 0
     }
 
     /// Changes the state of a slot; false if it was not in the first state.
+    #[inline]
     pub(super) fn turn(&mut self, at: usize, from: MessageState, to: MessageState) -> bool {
         let was = self.lower(at, from);
         if was {
@@ -224,6 +230,7 @@ impl Block {
 
     /// Assigns a ready message to a holder; returns its size in bytes, none if it is not ready or
     /// not in memory.
+    #[inline]
     pub(super) fn acquire(&mut self, at: usize, holder: HolderId) -> Option<u32> {
         if !self.is(at, MessageState::Ready) {
             return None;
@@ -236,6 +243,7 @@ impl Block {
     }
 
     /// Takes a message out; none if it was not in that state, or is in memory and not wanted.
+    #[inline]
     pub(super) fn take(
         &mut self,
         at: usize,
@@ -422,6 +430,7 @@ impl Block {
         None
     }
 
+    #[inline]
     fn word(&self, state: MessageState, index: usize) -> u64 {
         self.bits
             .get(state as usize)
@@ -430,6 +439,7 @@ impl Block {
             .unwrap_or(0)
     }
 
+    #[inline]
     fn raise(&mut self, at: usize, state: MessageState) {
         if let Some(word) = self
             .bits
@@ -443,6 +453,7 @@ impl Block {
         }
     }
 
+    #[inline]
     fn lower(&mut self, at: usize, state: MessageState) -> bool {
         let Some(word) = self
             .bits

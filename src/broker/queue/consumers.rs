@@ -268,6 +268,7 @@ impl Consumers {
     /// turn goes on, or passes to the next. All turns of a round have the same length, and the
     /// round ends with the last message, so that messages that arrive one by one are shared evenly
     /// too.
+    #[inline]
     pub fn served(&mut self, ready: u64) {
         let Some(ring) = self.rings.first_mut() else {
             return invariant!(broken, "who was served stands in a ring");

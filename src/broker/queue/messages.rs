@@ -144,6 +144,7 @@ impl Messages {
         true
     }
 
+    #[inline]
     fn count(
         &mut self,
         position: Position,
@@ -178,14 +179,26 @@ impl Messages {
     }
 
     /// Returns the message at a place, if it is in memory.
+    #[inline]
     pub fn slot(&self, position: Position) -> Option<&Slot> {
         let (block, at) = self.block(position)?;
         block.slot(at)
     }
 
     /// The message at a position, to change it, if it is in memory.
+    #[inline]
     pub fn slot_mut(&mut self, position: Position) -> Option<&mut Slot> {
         let (cell, at) = self.cell_mut(position)?;
+        cell.change()?.slot_mut(at)
+    }
+
+    /// The message at a position, to change it, if it is in that state and in memory.
+    #[inline]
+    pub fn slot_mut_if(&mut self, position: Position, state: MessageState) -> Option<&mut Slot> {
+        let (cell, at) = self.cell_mut(position)?;
+        if !cell.is(at, state) {
+            return None;
+        }
         cell.change()?.slot_mut(at)
     }
 
@@ -204,18 +217,21 @@ impl Messages {
     }
 
     /// Whether there is a message at a position, in that state.
+    #[inline]
     pub fn is(&self, position: Position, state: MessageState) -> bool {
         let block = self.block(position);
         block.is_some_and(|(block, at)| block.is(at, state))
     }
 
     /// The message at a position if it is in that state and in memory.
+    #[inline]
     pub fn slot_if(&self, position: Position, state: MessageState) -> Option<&Slot> {
         let (block, at) = self.block(position)?;
         block.is(at, state).then(|| block.slot(at))?
     }
 
     /// The position of the message to deliver next.
+    #[inline]
     pub fn head(&mut self) -> Option<Position> {
         if self.ready == 0 {
             return None;
@@ -265,6 +281,7 @@ impl Messages {
     }
 
     /// Assigns a ready message that is in memory to a holder.
+    #[inline]
     pub fn acquire(&mut self, position: Position, holder: HolderId) {
         self.count_class();
         let (subqueue, place) = unpack(position);
@@ -533,6 +550,7 @@ impl Messages {
         }
     }
 
+    #[inline]
     fn subqueue_of(&self, message: &Message) -> usize {
         match self.order {
             Order::Highest if self.subqueues.len() == 1 => 0,

@@ -103,6 +103,13 @@ impl Cell {
         self.block.as_deref_mut()
     }
 
+    /// Whether there is a message at an index of its block, in that state.
+    #[inline]
+    pub(super) fn is(&self, at: usize, state: MessageState) -> bool {
+        let block = self.block.as_deref();
+        block.is_some_and(|block| block.is(at, state))
+    }
+
     const fn empty() -> Self {
         Self {
             block: None,
@@ -138,17 +145,20 @@ impl Subqueue {
     }
 
     /// The block at an offset from the first place, and the index in it.
+    #[inline]
     fn split(&self, offset: u64) -> (usize, usize) {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         (offset >> self.shift, offset & ((1 << self.shift) - 1))
     }
 
     /// The first place of the block of a place.
+    #[inline]
     const fn block_of(&self, place: u64) -> u64 {
         place >> self.shift << self.shift
     }
 
     /// If a place is the first of its block, a place in the block before.
+    #[inline]
     pub fn block_before(&self, place: u64) -> Option<u64> {
         (self.block_of(place) == place && place > 0).then(|| self.block_of(place - 1))
     }
@@ -164,6 +174,7 @@ impl Subqueue {
     }
 
     /// The place of a new message: behind all others, in a block that takes more.
+    #[inline]
     fn new_place(&self) -> u64 {
         let Some(offset) = self.next.checked_sub(self.first) else {
             return self.next;
@@ -180,6 +191,7 @@ impl Subqueue {
     }
 
     /// Adds a message at the end; returns its place.
+    #[inline]
     pub fn push(&mut self, slot: Slot, state: MessageState, slot_pool: &mut SlotPool) -> u64 {
         let place = self.new_place();
         let at = self.make_place(place, state);
@@ -284,6 +296,7 @@ impl Subqueue {
 
     /// Assigns a ready message to a holder; returns its size in bytes, none if it is not ready or
     /// not in memory.
+    #[inline]
     pub fn acquire(&mut self, place: u64, holder: HolderId) -> Option<u32> {
         let (cell, at) = self.cell_mut(place)?;
         let size_bytes = cell.change()?.acquire(at, holder)?;
@@ -294,6 +307,7 @@ impl Subqueue {
 
     /// Takes a message out; none if it was not in that state, or is in memory and not wanted. Empty
     /// blocks are freed.
+    #[inline]
     pub fn take(
         &mut self,
         place: u64,
@@ -338,6 +352,7 @@ impl Subqueue {
     }
 
     /// The oldest ready message.
+    #[inline]
     pub fn first_ready(&mut self) -> Option<u64> {
         if self.ready == 0 {
             return None;

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::{after, death, entries, history};
 use crate::base::{Name, Timestamp};
-use crate::deaths::{Death, Entry, Evidence, History, Reason};
+use crate::deaths::{Death, Entry, Evidence, History, HistoryEncoder, Reason};
+use crate::wire::write_binary_of;
 
 #[test]
 fn repeated_death_counts_up_moves_to_the_front_and_keeps_the_rest() {
@@ -207,5 +208,34 @@ proptest! {
         let mut stored = Vec::new();
         history.encode(&mut stored);
         prop_assert_eq!(History::decode(&stored), Ok(history));
+    }
+}
+
+/// The journal's bytes must not depend on which record was written before: the next one may be read alone.
+#[test]
+fn a_history_that_messages_share_is_written_alike_each_time() {
+    let [one, other] = ["a", "b"].map(|queue| {
+        let deaths: Vec<Death> = (1..=3)
+            .map(|time| death(&format!("{queue}{}", time % 2), Reason::Rejected, time))
+            .collect();
+        Arc::new(history(&deaths))
+    });
+    let mut encoder = HistoryEncoder::default();
+    for history in [&one, &one, &one, &other, &one, &one, &other, &other, &other] {
+        let (mut alone, mut behind) = (Vec::new(), b"what stands in front".to_vec());
+        write_binary_of(&mut alone, |out| history.encode(out));
+        encoder.write(history, &mut behind);
+        assert_eq!(&behind[20..], alone);
+    }
+    drop(one);
+    // One that is freed lends its address to no other.
+    for time in 1..100 {
+        let next = Arc::new(history(&[death("c", Reason::Expired, time)]));
+        for _ in 0..3 {
+            let (mut alone, mut behind) = (Vec::new(), Vec::new());
+            write_binary_of(&mut alone, |out| next.encode(out));
+            encoder.write(&next, &mut behind);
+            assert_eq!(behind, alone);
+        }
     }
 }

@@ -36,7 +36,9 @@ impl Payload for Raw {
         }
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    type Before = ();
+
+    fn encode_after(&self, (): &mut (), out: &mut Vec<u8>) {
         out.extend_from_slice(&self.0);
     }
 }

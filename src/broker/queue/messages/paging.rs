@@ -31,6 +31,7 @@ impl Messages {
     }
 
     /// Whether any block is evicted.
+    #[inline]
     pub fn has_evicted(&self) -> bool {
         self.subqueues
             .iter()
