@@ -101,6 +101,26 @@ pub const GROUP_TEXT_BYTES_MAX: usize = 2_048;
 pub const GROUP_TEXT_CHARS_MAX: usize = 512;
 /// Bytes of a stack trace in which its top frame is looked for.
 pub const STACK_TRACE_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of the value that a group of dead letters has in common.
+pub const GROUP_KEY_BYTES_MAX: usize = 1_024;
+/// Groups that one answer tells apart; messages of others are counted together.
+pub const GROUPS_COUNTED_MAX: usize = 5_000;
+/// Groups that one answer shows, the largest ones.
+pub const GROUPS_SHOWN_MAX: usize = 200;
+/// Positions of messages that are shown of a group.
+pub const GROUP_SAMPLES_MAX: usize = 5;
+/// Messages that one answer about groups looks at.
+pub const GROUPS_SCANNED_MAX: u64 = 1_000_000;
+/// How long it looks at most, in milliseconds.
+pub const GROUPS_SCAN_MS: u64 = 10_000;
+/// How long an answer about groups is kept while its queue does not change.
+pub const GROUPS_KEPT_MS: u64 = 10_000;
+/// Answers about groups that are kept.
+pub const GROUPS_KEPT_MAX: usize = 16;
+/// Messages that a search lists under one hold of the core's lock: sharing each costs little.
+pub const SCAN_SLICE: usize = 128;
+/// Whole queues that are looked through over HTTP at a time; further requests wait.
+pub const HTTP_SCANS_MAX: usize = 4;
 /// Error and annotations of an outcome that are sent back when it is settled, in bytes: a longer
 /// one is answered with the bare outcome, since one frame may be about many deliveries and each may
 /// need an answer.

@@ -95,6 +95,8 @@ pub mod rank {
         Connections,
         /// Requests to one connection from others, to close for example.
         ConnectionWants,
+        /// Answers about groups of dead letters that are kept for a while.
+        KeptGroups,
         /// HTTP requests that are being served.
         HttpPlaces,
         /// The body of one HTTP request.

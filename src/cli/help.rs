@@ -8,7 +8,15 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Run a broker", &["serve"]),
     (
         "Messages and dead letters",
-        &["publish", "consume", "deaths", "get", "ping"],
+        &[
+            "publish",
+            "consume",
+            "deaths",
+            "dead_letter_groups",
+            "discard_message",
+            "get",
+            "ping",
+        ],
     ),
     (
         "Queues, exchanges, bindings",

@@ -9,6 +9,7 @@ mod api;
 mod bench;
 #[cfg(feature = "client")]
 mod client;
+mod dead_letters;
 mod deaths;
 mod describe;
 mod exit;

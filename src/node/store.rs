@@ -346,6 +346,26 @@ impl<D: Disk> Store<D> {
         }
     }
 
+    /// Reads the beginning of a body that was streamed, in whole pieces: at least `bytes` of it if
+    /// it has as many. Blocks.
+    pub(crate) fn read_beginning(&self, body: Lsn, bytes: usize) -> Option<Vec<u8>> {
+        let mut begin = Vec::new();
+        for index in 0.. {
+            match self.journal.read_piece(body, index) {
+                Ok(Some(piece)) => begin.extend_from_slice(&piece),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::error!(body = body.0, %error, "a message cannot be read back");
+                    return None;
+                }
+            }
+            if begin.len() >= bytes {
+                break;
+            }
+        }
+        Some(begin)
+    }
+
     /// Sets how many bytes are free while those are too few; none while they are enough.
     pub(crate) fn set_disk_low(&self, free_bytes: Option<u64>) {
         let bytes = free_bytes.unwrap_or(u64::MAX);

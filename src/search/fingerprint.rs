@@ -21,7 +21,7 @@ const HASH_BYTES: usize = 4;
 
 /// The keys of an error's info, by what they are: type, message, stack trace.
 const INFO: [&str; 3] = ["exception-type", "exception-message", "stack-trace"];
-/// The application properties in which frameworks write the same: `MassTransit`, `NServiceBus`,
+/// The application properties (or annotations) in which frameworks write the same: `MassTransit`, `NServiceBus`,
 /// Spring for RabbitMQ and for Kafka. The first of each that is there counts.
 const PROPERTIES: [&[&str]; 3] = [
     &[
@@ -159,7 +159,9 @@ impl Told {
         for pair in pairs.into_iter().flatten().flatten() {
             let name = pair.symbol_key().or_else(|| pair.string_key());
             let place = INFO.iter().position(|known| name == Some(*known));
-            told.set(place, pair.value);
+            if let Ok((value, _)) = decode_value(pair.value) {
+                told.set(place, value);
+            }
         }
         let [_, message, _] = &mut told.exception;
         if let Some(description) = description {
@@ -180,41 +182,41 @@ impl Told {
             });
             found.next()
         };
-        message.look_for_properties(
-            |name| place_of(name).is_some(),
-            |name, value| {
-                if let Some((place, rank)) = place_of(name)
-                    && let Some(best) = ranks.get_mut(place)
-                    && rank < *best
-                {
-                    *best = rank;
-                    told.set(Some(place), value);
-                }
-                false
-            },
-        );
+        let mut found = |name: &str, value: Value| {
+            if let Some((place, rank)) = place_of(name)
+                && let Some(best) = ranks.get_mut(place)
+                && rank < *best
+            {
+                *best = rank;
+                told.set(Some(place), value);
+            }
+        };
+        let is_wanted = |name: &str| place_of(name).is_some();
+        message.visit_application_properties(is_wanted, &mut found);
+        // A header of AMQP 0-9-1 that begins with `x-` is an annotation here.
+        message.visit_annotations(is_wanted, &mut found);
         told
     }
 
-    fn set(&mut self, place: Option<usize>, encoded: &[u8]) {
+    fn set(&mut self, place: Option<usize>, value: Value) {
         let bytes_max = match place {
             Some(2) => STACK_TRACE_BYTES_MAX,
             _ => GROUP_TEXT_BYTES_MAX,
         };
         let part = place.and_then(|place| self.exception.get_mut(place));
         if let Some(part) = part {
-            *part = text(encoded, bytes_max);
+            *part = text(value, bytes_max);
         }
     }
 }
 
 /// The beginning of a text; some frameworks write texts as bytes.
-fn text(encoded: &[u8], bytes_max: usize) -> Option<String> {
+fn text(value: Value, bytes_max: usize) -> Option<String> {
     let beginning = |bytes: &[u8]| {
         let bytes = bytes.get(..bytes_max).unwrap_or(bytes);
         String::from_utf8_lossy(bytes).into_owned()
     };
-    let text = match decode_value(encoded).ok()?.0 {
+    let text = match value {
         Value::String(text) | Value::Symbol(text) => beginning(text.as_bytes()),
         Value::Binary(bytes) => beginning(&bytes),
         _ => return None,

@@ -16,6 +16,7 @@ mod dates;
 mod death_filter;
 mod error;
 mod fingerprint;
+mod groups;
 mod networks;
 mod parts;
 mod stack_trace;
@@ -25,6 +26,7 @@ pub use candidate::{Candidate, NO_CAUSE, message_id_text};
 pub use death_filter::{DeathFilter, Judged, Verdict};
 pub use error::FilterError;
 pub use fingerprint::{Fingerprint, NEVER_DIED};
+pub use groups::{By, Counted, Group, Groups};
 pub use parts::PARTS;
 
 #[cfg(test)]

@@ -34,6 +34,8 @@ mod health;
 #[cfg(feature = "http")]
 mod http;
 mod journal;
+#[cfg(feature = "http")]
+mod kept_groups;
 #[cfg(feature = "cli")]
 mod live;
 #[cfg(feature = "cli")]

@@ -63,6 +63,9 @@ pub(super) struct Shared {
     /// Counts of messages taken over HTTP.
     #[cfg(feature = "http")]
     pub(super) gets: super::gets::Gets,
+    /// Answers about groups of dead letters.
+    #[cfg(feature = "http")]
+    pub(super) groups: super::kept_groups::KeptGroups,
     /// The log, if it is the broker's and not that of a program that embeds it.
     #[cfg(feature = "cli")]
     pub(super) log: std::sync::OnceLock<super::log::LogControl>,

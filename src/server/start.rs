@@ -61,6 +61,8 @@ pub(super) async fn start(
         rates: ConnectionRates::default(),
         #[cfg(feature = "http")]
         gets: super::gets::Gets::default(),
+        #[cfg(feature = "http")]
+        groups: super::kept_groups::KeptGroups::default(),
         #[cfg(feature = "cli")]
         log: std::sync::OnceLock::new(),
     });

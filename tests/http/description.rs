@@ -57,6 +57,7 @@ fn filled(path: &str, node: &str, connection: &str) -> String {
         .replace("{protocol}", "http")
         .replace("{within}", "1")
         .replace("{unit}", "months")
+        .replace("{position}", "0")
 }
 
 /// Whether a value is as a schema of the description says.

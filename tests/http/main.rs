@@ -12,6 +12,7 @@
 mod api;
 mod description;
 mod door;
+mod groups;
 mod messages;
 mod objects;
 mod others;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::api::{Api, Path};
 use super::exit::{Failure, FailureKind};
 use super::manage::Task;
-use super::output::{Column, Output, pick, print, print_json};
+use super::output::{Column, Output, pick, print, print_json, whole_number};
 pub(super) use body::Body;
 pub(super) use story::{Death, Folded, journey};
 use story::{Letter, Wanted};
@@ -157,7 +157,7 @@ impl Deaths {
                     "the answer holds no messages",
                 ));
             };
-            let next = pick(&slice, "next").and_then(Value::as_u64);
+            let next = pick(&slice, "next").and_then(whole_number);
             from = next.filter(|next| *next > position);
             for message in &messages {
                 let letter = Letter::read(message);

@@ -6,7 +6,7 @@ use chrono::{Local, TimeZone};
 use serde_json::{Map, Value, json};
 
 use super::body::Body;
-use crate::cli::output::{pick, printable};
+use crate::cli::output::{pick, printable, whole_number};
 
 /// Milliseconds in a second.
 const SECOND_MS: i64 = 1000;
@@ -387,7 +387,7 @@ impl Letter {
                 .and_then(Value::as_u64)
                 .unwrap_or(0),
             body: Body::read(message),
-            position: pick(message, "position").and_then(Value::as_u64),
+            position: pick(message, "position").and_then(whole_number),
             properties: object("amqp.properties").unwrap_or(plain),
             application_properties: match message.get("amqp") {
                 Some(_) => object("amqp.application_properties").unwrap_or_default(),

@@ -95,6 +95,8 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<queues::DeleteQueue>(),
     entry::<messages::GetMessages>(),
     entry::<super::deaths::Deaths>(),
+    entry::<super::dead_letters::DeadLetterGroups>(),
+    entry::<super::dead_letters::DiscardMessage>(),
     entry::<connections::CloseConnection>(),
     entry::<connections::CloseAllConnections>(),
     entry::<connections::CloseAllUserConnections>(),

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value};
 
 use super::exit::{Failure, written};
-pub(super) use pick::pick;
+pub(super) use pick::{pick, whole_number};
 
 /// A form of output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]

@@ -12,6 +12,12 @@ pub(in crate::cli) fn pick<'a>(object: &'a Value, path: &str) -> Option<&'a Valu
         .try_fold(object, |object, name| object.get(name))
 }
 
+/// A number from 0 on, which may be written as a text: positions are.
+pub(in crate::cli) fn whole_number(value: &Value) -> Option<u64> {
+    let written = || value.as_str()?.parse().ok();
+    value.as_u64().or_else(written)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -13,6 +13,7 @@ impl Endpoint {
             Self::DeleteQueue => "delete queue",
             Self::PurgeQueue => "purge queue",
             Self::GetMessages => "get messages",
+            Self::DiscardMessage => "discard message",
             Self::PutExchange => "declare exchange",
             Self::DeleteExchange => "delete exchange",
             Self::Bind => "bind",

@@ -90,6 +90,10 @@ pub enum Endpoint {
     GetMessages,
     /// Shows messages of a queue without taking them.
     BrowseMessages,
+    /// Drops one ready message of a queue.
+    DiscardMessage,
+    /// Counts the messages of a queue by what they have in common.
+    Groups,
     /// Shows the name of the broker.
     ClusterName,
     /// Lists the nodes: there is one.

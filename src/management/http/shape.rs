@@ -89,6 +89,15 @@ const MESSAGE: &[Field] = &[
     ("payload_encoding", "string"),
     ("amqp", "object"),
 ];
+const GROUPS: &[Field] = &[
+    ("by", "string"),
+    ("groups", "array"),
+    ("other", "object"),
+    ("matched", "integer"),
+    ("scanned", "integer"),
+    ("complete", "boolean"),
+    ("as_of", "integer"),
+];
 const CONNECTION: &[Field] = &[
     ("name", "string"),
     ("node", "string"),
@@ -206,9 +215,8 @@ impl Endpoint {
         match self {
             Self::Bind => Answer::Created,
             Self::Version => Answer::Text,
-            Self::Publish => Answer::Object(&[("routed", "boolean")]),
             Self::GetMessages => Answer::List(MESSAGE),
-            Self::BrowseMessages => Answer::Object(&[("messages", "array")]),
+            Self::Publish | Self::BrowseMessages | Self::Groups => Answer::Object(self.few()),
             Self::Overview => Answer::Object(OVERVIEW),
             Self::ClusterName | Self::GlobalParameter => Answer::Object(NAMED),
             Self::Nodes => Answer::List(NODE),
@@ -268,13 +276,16 @@ impl Endpoint {
         }
     }
 
-    /// The fields of an object that has one or two.
+    /// The fields of an object that only one route answers with.
     const fn few(self) -> &'static [Field] {
         match self {
             Self::WhoAmI => &[("name", "string"), ("tags", "array")],
             Self::Auth => &[("oauth_enabled", "boolean")],
             Self::NodeMemory => &[("memory", "object")],
             Self::Environment => &[("settings", "object")],
+            Self::Publish => &[("routed", "boolean")],
+            Self::BrowseMessages => &[("messages", "array")],
+            Self::Groups => GROUPS,
             _ => &[("level", "string")],
         }
     }
@@ -313,6 +324,7 @@ impl Endpoint {
     pub const fn query(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::BrowseMessages => BROWSE_QUERY,
+            Self::Groups => GROUPS_QUERY,
             Self::DeleteQueue => &[
                 ("if-empty", "true: only without messages"),
                 ("if-unused", "true: only without consumers"),
@@ -360,7 +372,79 @@ const BROWSE_QUERY: &[(&str, &str)] = &[
     ("encoding", "of payloads: auto (unless given) or base64"),
     ("truncate", "bytes of a payload that are shown"),
     (
+        "reason",
+        "died for this reason; as all parts of the filter of its latest death, and given again for one of several",
+    ),
+    ("queue", "died in this queue"),
+    ("condition", "the consumer gave this condition"),
+    ("group", "has this fingerprint"),
+    ("container", "a consumer with this container id"),
+    ("user", "a consumer of this user"),
+    (
+        "cause",
+        "is in the quarantine for this cause; none: is not there",
+    ),
+    ("exchange", "came through this exchange before it died"),
+    ("routing_key", "had this routing key before it died"),
+    ("message_id", "has this message-id"),
+    ("position", "is at this position"),
+    (
+        "died_after",
+        "died at this time or later, in milliseconds since 1970",
+    ),
+    ("died_before", "died before this time"),
+    ("redriven", "true: was redriven; false: never was"),
+    (
         "selector",
-        "only messages that this JMS selector wants; an answer may then have few or none, and a next",
+        "this JMS selector wants it; an answer may then have few messages or none, and a next",
+    ),
+    (
+        "body_contains",
+        "has this text in the first MiB of its body",
+    ),
+];
+const GROUPS_QUERY: &[(&str, &str)] = &[
+    (
+        "by",
+        "group (unless given), reason, queue, condition, exchange, container, user or cause",
+    ),
+    (
+        "from",
+        "the position to begin at: next of the answer before",
+    ),
+    (
+        "state",
+        "ready (unless given), unacknowledged or dead_pending",
+    ),
+    (
+        "reason",
+        "died for this reason; as all parts of the filter of its latest death, and given again for one of several",
+    ),
+    ("queue", "died in this queue"),
+    ("condition", "the consumer gave this condition"),
+    ("group", "has this fingerprint"),
+    ("container", "a consumer with this container id"),
+    ("user", "a consumer of this user"),
+    (
+        "cause",
+        "is in the quarantine for this cause; none: is not there",
+    ),
+    ("exchange", "came through this exchange before it died"),
+    ("routing_key", "had this routing key before it died"),
+    ("message_id", "has this message-id"),
+    ("position", "is at this position"),
+    (
+        "died_after",
+        "died at this time or later, in milliseconds since 1970",
+    ),
+    ("died_before", "died before this time"),
+    ("redriven", "true: was redriven; false: never was"),
+    (
+        "selector",
+        "this JMS selector wants it; an answer may then have few messages or none, and a next",
+    ),
+    (
+        "body_contains",
+        "has this text in the first MiB of its body",
     ),
 ];

@@ -3,6 +3,7 @@
 mod contains;
 mod filter;
 mod fingerprint;
+mod groups;
 mod parts;
 mod variable_parts;
 

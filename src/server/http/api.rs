@@ -17,7 +17,7 @@ use super::body::{Bodies, HeldBody};
 use super::reply::{self, Reply};
 use super::users::{self, Of};
 use super::{
-    attempts, checks, connections, definitions, door, listings, login, messages, objects,
+    attempts, checks, connections, definitions, door, groups, listings, login, messages, objects,
     parameters, policies, process, rights,
 };
 use crate::access::Peer;
@@ -221,6 +221,8 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::VhostBindings => listings::bindings(&call, vec![call.vhost()?]).await,
         Endpoint::GetMessages => messages::get(&call).await,
         Endpoint::BrowseMessages => messages::browse(&call).await,
+        Endpoint::DiscardMessage => messages::discard(&call).await,
+        Endpoint::Groups => groups::groups(&call).await,
         Endpoint::Publish => messages::publish(&call).await,
         Endpoint::QueueBindings => objects::bindings_to_queue(&call).await,
         Endpoint::BindingsFrom => objects::bindings_from(&call).await,

@@ -10,17 +10,18 @@ use super::aside::aside;
 use super::objects::exchange_name;
 use super::reply::Reply;
 use super::rights::require;
+use super::scan::{Scan, may_ask_for_users};
 use super::visitor::Visitor;
 use super::work::failed;
 use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
-use crate::base::{Name, Position};
+use crate::base::{Lsn, Name, Position};
 use crate::broker::queue::MessageState;
 use crate::broker::{Error, ObjectKind, Outcome, PublishOutcome, TooManyQueues};
 use crate::deaths::Viewer;
-use crate::filter::Selector;
+use crate::management::http::json::groups;
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
-use crate::management::http::{Failure, Fields, Publication, Query};
-use crate::management::{QueueBody, Refusal};
+use crate::management::http::{Failure, Fields, Publication, Query, filter_of_query};
+use crate::management::{QueueBody, Refusal, Status};
 use crate::message::{KeyRule, Message, Route};
 use crate::node::ShownMessage;
 use crate::server::Store;
@@ -33,10 +34,10 @@ const ALIVENESS_TTL_MS: u64 = 60_000;
 const ALIVENESS_TAKEN_MAX: u64 = 256;
 /// Messages that one request takes or browses, at most.
 const COUNT_MAX: u64 = 10_000;
-/// Messages that are copied under one hold of the core's lock: sharing each costs little.
-const BROWSE_SLICE: usize = 128;
 /// Messages that one request browses by default.
 const BROWSE_COUNT: u64 = 50;
+/// The parameters of a request that browses, beside the filter.
+const BROWSE_PARAMETERS: &[&str] = &["count", "from", "state", "encoding", "truncate"];
 /// Bytes of bare messages that one request browses at most, and one more message.
 const BROWSE_BYTES_MAX: usize = 64 << 20;
 
@@ -280,72 +281,74 @@ fn whole(store: Option<&Store>, message: &Arc<Message>) -> Result<Arc<Message>, 
 /// `GET /api/queues/VHOST/NAME/messages`: browses without changing anything.
 pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     let query = &call.query;
+    let filter = filter_of_query(query, BROWSE_PARAMETERS)?;
     let showing = showing(
         query.get("encoding").or(Some("auto")),
         number(query, "truncate")?,
     )?;
-    let state = wanted_state(query)?;
-    let unsigned = |name, default| -> Result<u64, Failure> {
-        let number = number(query, name)?.map(u64::try_from).transpose();
-        let negative = |_| Failure::bad_request(format!("the parameter '{name}' is negative"));
-        Ok(number.map_err(negative)?.unwrap_or(default))
-    };
-    let from = Position(unsigned("from", 0)?);
-    let count = unsigned("count", BROWSE_COUNT)?.min(COUNT_MAX);
-    let selector = query.get("selector").map(Selector::parse).transpose();
-    let selector = selector.map_err(|error| {
-        Failure::bad_request(format!("the parameter 'selector' is no selector: {error}"))
-    })?;
+    let place = (wanted_state(query)?, position(query, "from")?);
+    let count = unsigned(query, "count", BROWSE_COUNT)?.min(COUNT_MAX);
+    may_ask_for_users(call, &filter)?;
     let name = readable_queue(call)?;
-    let vhost = call.vhost()?;
+    let mut scan = Scan::new(call, name, place, filter)?;
     let (store, identity) = (call.shared.node.store.clone(), call.identity.clone());
     let mut answer = Answer::new(call.shared.node.alarms.connections());
     aside(move || {
-        let (mut items, mut looked_at, mut bytes) = (0, 0, 0);
+        let (mut items, mut bytes) = (0, 0);
         answer.write(&"{\"messages\":[")?;
-        let mut next = Some(from);
-        while let Some(from) = next
-            && items < count
-            && looked_at < COUNT_MAX
-            && bytes < BROWSE_BYTES_MAX
-        {
+        'scan: while items < count && scan.scanned() < COUNT_MAX {
             let wanted = usize::try_from(count - items).unwrap_or(usize::MAX);
-            let piece = vhost
-                .browse(&name, state, from, wanted.min(BROWSE_SLICE))
-                .map_err(failed)?;
-            next = piece.next;
-            for seen in &piece.messages {
-                looked_at += 1;
-                let is_wanted =
-                    |selector: &Selector| selector.matches(&seen.message, seen.failures);
-                if !selector.as_ref().is_none_or(is_wanted) {
-                    continue;
-                }
+            let Some(found) = scan.slice(wanted)? else {
+                break;
+            };
+            for seen in &found {
                 bytes += seen.message.bare_len();
                 if items > 0 {
                     answer.write(&",")?;
                 }
-                answer.write(&shown(
-                    store.as_deref(),
-                    seen,
-                    (showing, identity.viewer()),
-                )?)?;
+                let shown = shown(store.as_deref(), seen, (showing, identity.viewer()))?;
+                answer.write(&shown)?;
                 items += 1;
                 if bytes >= BROWSE_BYTES_MAX {
-                    next = Some(Position(seen.position.0 + 1));
-                    break;
+                    scan.go_back(Position(seen.position.0 + 1));
+                    break 'scan;
                 }
             }
         }
-        let next = json!(next.map(|position| position.0));
+        let next = json!(scan.next().map(groups::position));
         answer.write(&format_args!("],\"next\":{next}}}"))?;
         Ok(Reply::Roomy(answer))
     })
     .await
 }
 
+/// `DELETE /api/queues/VHOST/NAME/messages/POSITION`: discards one ready message.
+pub(super) async fn discard(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = readable_queue(call)?;
+    let given = call.params.get("position");
+    let position: u64 = given.parse().map_err(|_| {
+        let given: String = given.chars().take(64).collect();
+        Failure::bad_request(format!("the position '{given}' must be a number from 0 on"))
+    })?;
+    let done = call.operate(|operations| {
+        Ok(match operations.discard(&name, Position(position)) {
+            Ok(lsn) => (Ok(()), lsn),
+            Err(refusal) => (Err(refusal), Lsn(0)),
+        })
+    });
+    done.await?.map_err(|refusal| match refusal.status {
+        Status::Conflict => Failure {
+            status: 409,
+            error: "conflict",
+            reason: refusal.why,
+        },
+        _ => refusal.into(),
+    })?;
+    Ok(Reply::Done)
+}
+
 /// The state of the messages to browse.
-fn wanted_state(query: &Query) -> Result<MessageState, Failure> {
+pub(super) fn wanted_state(query: &Query) -> Result<MessageState, Failure> {
     match query.get("state").unwrap_or("ready") {
         "ready" => Ok(MessageState::Ready),
         "unacknowledged" => Ok(MessageState::Held),
@@ -373,13 +376,13 @@ fn shown(
     };
     let mut json = message::message(&shown, showing);
     if let Value::Object(fields) = &mut json {
-        fields.insert("position".to_owned(), json!(seen.position.0));
+        fields.insert("position".to_owned(), groups::position(seen.position));
     }
     Ok(json)
 }
 
 /// The queue in the path, if the user may read it and it is not exclusive to a connection.
-fn readable_queue(call: &Call<'_>) -> Result<Name, Failure> {
+pub(super) fn readable_queue(call: &Call<'_>) -> Result<Name, Failure> {
     may_read(call)?;
     let name = call.params.get("name");
     let known = call
@@ -397,6 +400,19 @@ fn readable_queue(call: &Call<'_>) -> Result<Name, Failure> {
             reason: "queue_not_found".to_owned(),
         }),
     }
+}
+
+/// A position in a query, 0 unless given.
+pub(super) fn position(query: &Query, name: &str) -> Result<Position, Failure> {
+    unsigned(query, name, 0).map(Position)
+}
+
+fn unsigned(query: &Query, name: &str, default: u64) -> Result<u64, Failure> {
+    let parsed = query.get(name).map(str::parse).transpose();
+    let parsed: Option<u64> = parsed.map_err(|_| {
+        Failure::bad_request(format!("the parameter '{name}' must be a number from 0 on"))
+    })?;
+    Ok(parsed.unwrap_or(default))
 }
 
 fn number(query: &Query, name: &str) -> Result<Option<i64>, Failure> {

@@ -287,6 +287,20 @@ pub(super) const ROUTES: &[Route] = &[
         "Shows messages of a queue and changes nothing (not in RabbitMQ)",
     ),
     route(
+        Method::Delete,
+        "/api/queues/{vhost}/{name}/messages/{position}",
+        Endpoint::DiscardMessage,
+        Access::Vhost,
+        "Discards one ready message of a queue, counted as a drop (not in RabbitMQ)",
+    ),
+    route(
+        Method::Get,
+        "/api/queues/{vhost}/{name}/groups",
+        Endpoint::Groups,
+        Access::Vhost,
+        "Dead letters of a queue by what they have in common, with counts (not in RabbitMQ)",
+    ),
+    route(
         Method::Post,
         "/api/exchanges/{vhost}/{name}/publish",
         Endpoint::Publish,

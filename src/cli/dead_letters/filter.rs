@@ -1,0 +1,104 @@
+//! The flags that choose dead letters: the parts of the filter of the HTTP API.
+
+use clap::Args;
+
+use crate::cli::api::Path;
+
+/// Which messages are meant. All flags that are given must hold; one that is given several times
+/// holds if one of its values does. Those about a death look at the latest.
+#[derive(Args, Clone, Default)]
+pub(in crate::cli) struct FilterFlags {
+    /// Only messages that died for this reason
+    #[arg(long, value_parser = ["rejected", "expired", "maxlen", "delivery_limit"])]
+    reason: Vec<String>,
+    /// Only messages that died in this queue
+    #[arg(long = "queue", value_name = "QUEUE")]
+    died_in: Vec<String>,
+    /// Only messages that a consumer rejected with this condition, such as app:bad-order
+    #[arg(long, value_name = "CONDITION")]
+    condition: Vec<String>,
+    /// Only messages of this group, such as 1:9c2e41aa
+    #[arg(long, value_name = "GROUP")]
+    group: Vec<String>,
+    /// Only messages that a consumer with this container id failed on
+    #[arg(long, value_name = "CONTAINER")]
+    container: Vec<String>,
+    /// Only messages that a consumer of this user failed on
+    #[arg(long = "consumer-user", value_name = "USER")]
+    user: Vec<String>,
+    /// Only messages that are in the quarantine for this cause; none: that are not
+    #[arg(long, value_name = "CAUSE")]
+    cause: Vec<String>,
+    /// Only messages that came through this exchange before they died
+    #[arg(long, value_name = "EXCHANGE")]
+    exchange: Vec<String>,
+    /// Only messages that had this routing key before they died
+    #[arg(long, value_name = "KEY")]
+    routing_key: Vec<String>,
+    /// Only messages with this message-id
+    #[arg(long, value_name = "ID")]
+    message_id: Vec<String>,
+    /// Only the message at this position
+    #[arg(long, value_name = "POSITION")]
+    position: Vec<u64>,
+    /// Only messages that died at this time or later, in milliseconds since 1970
+    #[arg(long, value_name = "MS")]
+    died_after: Option<i64>,
+    /// Only messages that died before this time, in milliseconds since 1970
+    #[arg(long, value_name = "MS")]
+    died_before: Option<i64>,
+    /// Only messages that were redriven (true), or never were (false)
+    #[arg(long, value_name = "BOOL")]
+    redriven: Option<bool>,
+    /// Only messages that this JMS selector wants, such as "customer = 'c1'"
+    #[arg(long, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// Only messages with this text in the first MiB of their body
+    #[arg(long, value_name = "TEXT")]
+    body_contains: Option<String>,
+}
+
+impl FilterFlags {
+    /// Adds the filter to the query of a path.
+    pub(in crate::cli) fn ask(&self, mut path: Path) -> Path {
+        let lists = [
+            ("reason", &self.reason),
+            ("queue", &self.died_in),
+            ("condition", &self.condition),
+            ("group", &self.group),
+            ("container", &self.container),
+            ("user", &self.user),
+            ("cause", &self.cause),
+            ("exchange", &self.exchange),
+            ("routing_key", &self.routing_key),
+            ("message_id", &self.message_id),
+        ];
+        for (name, values) in lists {
+            for value in values {
+                path = path.query(name, value);
+            }
+        }
+        for position in &self.position {
+            path = path.query("position", &position.to_string());
+        }
+        let single = [
+            ("died_after", self.died_after.map(|ms| ms.to_string())),
+            ("died_before", self.died_before.map(|ms| ms.to_string())),
+            ("redriven", self.redriven.map(|it| it.to_string())),
+            ("selector", self.selector.clone()),
+            ("body_contains", self.body_contains.clone()),
+        ];
+        for (name, value) in single {
+            if let Some(value) = value {
+                path = path.query(name, &value);
+            }
+        }
+        path
+    }
+
+    /// Whether a flag is given.
+    pub(in crate::cli) fn is_any(&self) -> bool {
+        let nothing = Path::of(&[]);
+        self.ask(nothing.clone()) != nothing
+    }
+}

@@ -1,0 +1,9 @@
+//! The commands that find dead letters among many: groups of them, discarding one, and the flags
+//! that choose them.
+
+mod discard;
+mod filter;
+mod groups;
+
+pub(super) use discard::DiscardMessage;
+pub(super) use groups::DeadLetterGroups;

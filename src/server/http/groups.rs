@@ -1,0 +1,92 @@
+//! The route to groups of dead letters.
+
+use std::sync::Arc;
+
+use super::api::Call;
+use super::messages::{position, readable_queue, wanted_state};
+use super::reply::Reply;
+use super::scan::{Scan, candidate, may_ask_for_users, scanning};
+use super::work::failed;
+use crate::base::Name;
+use crate::base::limits::{GROUPS_KEPT_MS, GROUPS_SCAN_MS, GROUPS_SCANNED_MAX, SCAN_SLICE};
+use crate::management::http::json::groups::{self, Scanned};
+use crate::management::http::{Failure, filter_of_query};
+use crate::search::{By, Groups};
+use crate::server::Vhost;
+use crate::server::kept_groups::{Kept, Question, QueueState};
+
+/// `GET /api/queues/VHOST/NAME/groups`: how many dead letters of each kind there are.
+pub(super) async fn groups(call: &Call<'_>) -> Result<Reply, Failure> {
+    let query = &call.query;
+    let filter = filter_of_query(query, &["by", "state", "from"])?;
+    let word = query.get("by").unwrap_or(By::Group.as_str());
+    let by = By::from_word(word).ok_or_else(|| {
+        let known = By::ALL.map(By::as_str).join(", ");
+        Failure::bad_request(format!("the parameter 'by' must be one of {known}"))
+    })?;
+    let state = wanted_state(query)?;
+    let from = position(query, "from")?;
+    may_ask_for_users(call, &filter)?;
+    let queue = readable_queue(call)?;
+    let vhost = call.vhost()?;
+    let question = Question {
+        vhost: vhost.name().clone(),
+        queue: queue.clone(),
+        by,
+        filter: filter.clone(),
+        place: (query.get("state").unwrap_or("ready").to_owned(), from.0),
+        user: (!call.identity.is_monitor()).then(|| call.identity.name.clone()),
+    };
+    let shared = Arc::clone(call.shared);
+    let now = shared.clock.now();
+    let before = queue_state(&vhost, &queue)?;
+    if let Some(kept) = shared.groups.find(&question, &before, now.mono) {
+        return Ok(Reply::Json((*kept).clone()));
+    }
+    let mut scan = Scan::new(call, queue.clone(), (state, from), filter)?;
+    let identity = call.identity.clone();
+    let answer = scanning(move || {
+        let mut groups = Groups::new(by);
+        let deadline = now.mono.plus(GROUPS_SCAN_MS);
+        while scan.scanned() < GROUPS_SCANNED_MAX && shared.clock.now().mono < deadline {
+            let Some(found) = scan.slice(SCAN_SLICE)? else {
+                break;
+            };
+            for seen in &found {
+                groups.add(&candidate(seen), identity.viewer());
+            }
+        }
+        let scanned = Scanned {
+            by,
+            scanned: scan.scanned(),
+            next: scan.next(),
+            as_of: now.wall,
+        };
+        let answer = Arc::new(groups::groups(&groups.finish(), &scanned));
+        if queue_state(&vhost, &queue)? == before {
+            let now = shared.clock.now().mono;
+            let kept = Kept {
+                question,
+                state: before,
+                until: now.plus(GROUPS_KEPT_MS),
+                answer: Arc::clone(&answer),
+            };
+            shared.groups.keep(kept, now);
+        }
+        Ok(answer)
+    });
+    Ok(Reply::Json((*answer.await?).clone()))
+}
+
+fn queue_state(vhost: &Vhost, queue: &Name) -> Result<QueueState, Failure> {
+    let state = vhost.look(|core| {
+        let queue = core.queue(queue)?;
+        Some((queue.id, queue.counters.clone()))
+    });
+    let gone = || Failure {
+        status: 404,
+        error: "not_found",
+        reason: "queue_not_found".to_owned(),
+    };
+    state.map_err(failed)?.ok_or_else(gone)
+}

@@ -1,0 +1,161 @@
+//! Looking through the messages of a queue for those that a filter means: in slices, so that no
+//! hold of the core's lock is long, those on disk too.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::api::Call;
+use super::work::failed;
+use crate::base::limits::{HTTP_SCANS_MAX, SCAN_SLICE};
+use crate::base::{Name, Position};
+use crate::broker::queue::MessageState;
+use crate::management::http::Failure;
+use crate::node::ShownMessage;
+use crate::search::{Candidate, DeathFilter, Verdict};
+use crate::server::{Store, Vhost};
+
+/// Permits for looking through whole queues, which takes seconds: other long work goes on beside.
+static SCANS: Semaphore = Semaphore::const_new(HTTP_SCANS_MAX);
+
+/// A permit to look through a whole queue.
+pub(super) async fn turn() -> Result<SemaphorePermit<'static>, Failure> {
+    let turn = SCANS.acquire().await;
+    turn.map_err(|_| Failure::unavailable("stopping"))
+}
+
+/// Runs such work beside the tasks that move messages, once there is a permit.
+pub(super) async fn scanning<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let turn = turn().await?;
+    let done = tokio::task::spawn_blocking(move || {
+        let done = work();
+        // Inside the work, so that a client that goes away does not let more run at once.
+        drop(turn);
+        done
+    });
+    let failed = |_| Err(Failure::unavailable("the work failed, the log says why"));
+    done.await.unwrap_or_else(failed)
+}
+
+/// A queue that is being looked through.
+pub(super) struct Scan {
+    vhost: Arc<Vhost>,
+    store: Option<Arc<Store>>,
+    queue: Name,
+    state: MessageState,
+    filter: DeathFilter,
+    /// Where it goes on; none: it is through.
+    next: Option<Position>,
+    /// Messages that were looked at.
+    scanned: u64,
+}
+
+impl Scan {
+    /// A scan of the messages in one state, from a position on.
+    pub(super) fn new(
+        call: &Call<'_>,
+        queue: Name,
+        (state, from): (MessageState, Position),
+        filter: DeathFilter,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            vhost: call.vhost()?,
+            store: call.shared.node.store.clone(),
+            queue,
+            state,
+            filter,
+            next: Some(from),
+            scanned: 0,
+        })
+    }
+
+    /// Where it goes on; none: it is through.
+    pub(super) const fn next(&self) -> Option<Position> {
+        self.next
+    }
+
+    /// Goes on at this position, in front of what it saw.
+    pub(super) const fn go_back(&mut self, position: Position) {
+        self.next = Some(position);
+    }
+
+    /// Number of messages that were looked at.
+    pub(super) const fn scanned(&self) -> u64 {
+        self.scanned
+    }
+
+    /// The messages that the filter means among the next few, at most `looked_max`; none: the queue
+    /// is through. Blocks on the disk.
+    pub(super) fn slice(
+        &mut self,
+        looked_max: usize,
+    ) -> Result<Option<Vec<ShownMessage>>, Failure> {
+        let Some(from) = self.next else {
+            return Ok(None);
+        };
+        let (from, count) = match self.filter.positions() {
+            None => (from, looked_max.min(SCAN_SLICE)),
+            Some(positions) => {
+                let place = positions.partition_point(|position| *position < from.0);
+                let Some(position) = positions.get(place) else {
+                    self.next = None;
+                    return Ok(Some(Vec::new()));
+                };
+                (Position(*position), 1)
+            }
+        };
+        let piece = self.vhost.browse(&self.queue, self.state, from, count);
+        let piece = piece.map_err(failed)?;
+        self.next = piece.next;
+        self.scanned += piece.messages.len() as u64;
+        let mut found = Vec::new();
+        for seen in piece.messages {
+            if self.is_meant(&seen)? {
+                found.push(seen);
+            }
+        }
+        Ok(Some(found))
+    }
+
+    fn is_meant(&self, seen: &ShownMessage) -> Result<bool, Failure> {
+        let candidate = candidate(seen);
+        match self.filter.verdict(&candidate) {
+            Verdict::Matches => Ok(true),
+            Verdict::Differs => Ok(false),
+            Verdict::NeedsBody => {
+                let body = seen.message.blob().zip(self.store.as_ref());
+                let bytes = DeathFilter::body_bytes(&candidate);
+                let begin = body.and_then(|(body, store)| store.read_beginning(**body, bytes));
+                let missing =
+                    || Failure::unavailable("a message cannot be read back from the journal now");
+                let begin = begin.ok_or_else(missing)?;
+                Ok(self.filter.is_in(&candidate, &begin))
+            }
+        }
+    }
+}
+
+/// A message as filters and groups see it.
+pub(super) fn candidate(seen: &ShownMessage) -> Candidate<'_> {
+    Candidate {
+        position: seen.position,
+        message: &seen.message,
+        route: &seen.route,
+        failures: seen.failures,
+    }
+}
+
+/// Checks that the filter names no users but the one that asks, unless that one may see all.
+pub(super) fn may_ask_for_users(call: &Call<'_>, filter: &DeathFilter) -> Result<(), Failure> {
+    let own = &call.identity.name;
+    let other = filter.users().iter().find(|user| *user != own);
+    match other {
+        Some(other) if !call.identity.is_monitor() => Err(Failure::not_authorised(format!(
+            "the filter's 'user' is '{other}': without the tag monitoring or administrator one may \
+             ask for one's own name only"
+        ))),
+        _ => Ok(()),
+    }
+}
