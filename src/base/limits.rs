@@ -212,9 +212,9 @@ pub const BINDING_OVERHEAD_BYTES: u64 = 208;
 /// Memory of an exchange beside its name, arguments and bindings, about, in bytes.
 pub const EXCHANGE_OVERHEAD_BYTES: u64 = 528;
 /// Memory of an empty queue beside its name and arguments, about, in bytes.
-pub const QUEUE_OVERHEAD_BYTES: u64 = 1_408;
+pub const QUEUE_OVERHEAD_BYTES: u64 = 1_536;
 /// Memory of a policy beside its name, pattern and definition, about, in bytes.
-pub const POLICY_OVERHEAD_BYTES: u64 = 512;
+pub const POLICY_OVERHEAD_BYTES: u64 = 448;
 /// Memory of an empty vhost, about, in bytes.
 pub const VHOST_OVERHEAD_BYTES: u64 = 7_680;
 /// Memory of a user, of permissions and of a parameter beside themselves and their texts, about, in bytes.
