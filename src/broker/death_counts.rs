@@ -67,10 +67,12 @@ impl DeathCount {
     /// Whether it tells the same numbers as another one, newer or older.
     pub fn is_of_same(&self, other: &Self) -> bool {
         let outcome = |count: &Self| count.outcome.map(|(outcome, _)| outcome);
-        let condition = |count: &Self| count.condition.as_ref().map(|it| it.name.clone());
-        self.reason == other.reason
-            && outcome(self) == outcome(other)
-            && condition(self) == condition(other)
+        let same_condition = match (&self.condition, &other.condition) {
+            (Some(one), Some(other)) => one.name == other.name,
+            (None, None) => true,
+            _ => false,
+        };
+        self.reason == other.reason && outcome(self) == outcome(other) && same_condition
     }
 }
 

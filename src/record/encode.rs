@@ -24,6 +24,9 @@ const REMOVED_BYTES: usize = 16;
 /// Estimated bytes of a message in a checkpoint.
 const CHECKPOINTED_BYTES: usize = 10;
 
+/// Numbers of a record that are looked for in the next one; as a rule it has one.
+const TOLD_MAX: usize = 8;
+
 /// A record as it waits for the journal; encoded on the journal's thread only.
 #[derive(Clone, Debug)]
 pub struct Stored {
@@ -173,6 +176,34 @@ impl store::Payload for Stored {
 
     fn body(&self) -> store::Body {
         self.measure.body
+    }
+
+    /// Numbers of deaths are absolute. Of a death that is over before its record was written only
+    /// they are left, and those of the next one tell them, too.
+    fn may_be_told(&self) -> bool {
+        let Content::Facts(facts) = &self.content else {
+            return false;
+        };
+        facts.len() <= TOLD_MAX && facts.iter().all(|fact| matches!(fact, Fact::Died { .. }))
+    }
+
+    fn is_told_by(&self, next: &Self) -> bool {
+        let (Content::Facts(told), Content::Facts(telling)) = (&self.content, &next.content) else {
+            return false;
+        };
+        let tells = |one: &Fact| {
+            telling.iter().any(|other| match (one, other) {
+                (
+                    Fact::Died { queue, count },
+                    Fact::Died {
+                        queue: other,
+                        count: newer,
+                    },
+                ) => queue == other && count.is_of_same(newer),
+                _ => false,
+            })
+        };
+        self.vhost == next.vhost && self.may_be_told() && told.iter().all(tells)
     }
 
     type Before = HistoryEncoder;

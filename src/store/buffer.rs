@@ -36,6 +36,15 @@ pub trait Payload: Send + 'static {
     type Before: Default + Send;
     /// Appends the encoded bytes, which do not depend on what was encoded before.
     fn encode_after(&self, before: &mut Self::Before, out: &mut Vec<u8>);
+    /// Whether a record behind it may tell all of it; as a rule none does.
+    fn may_be_told(&self) -> bool {
+        false
+    }
+    /// Whether it need not be written if the record written next is `next`, which tells all of it.
+    fn is_told_by(&self, next: &Self) -> bool {
+        let _ = next;
+        false
+    }
     /// Appends the encoded bytes of a record that stands alone.
     fn encode(&self, out: &mut Vec<u8>) {
         self.encode_after(&mut Self::Before::default(), out);

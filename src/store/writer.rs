@@ -153,22 +153,28 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             self.shared.buffer.lock().take(spare)
         });
         let begin = self.place();
-        let (mut records, mut elided) = (0, 0);
+        let (mut records, mut elided, mut told) = (0, 0, 0);
         let mut stalled_at = None;
         // Records are freed in place after encoding, some at a time: moving them out first would
         // take longer.
         let mut put = 0;
-        while let Some((lsn, slot)) = batch.slots.get(put) {
-            if matches!(slot, Slot::Gone) {
-                elided += 1;
-            } else {
+        while let Some((first, _)) = batch.slots.get(put) {
+            let (last, told_here) = last_told(&batch.slots, put);
+            if let Some((lsn, slot)) = batch.slots.get(last)
+                && !matches!(slot, Slot::Gone)
+            {
                 if let Put::NoRoom = self.put_slot(*lsn, slot)? {
-                    stalled_at = Some(*lsn);
+                    // What it tells for others waits with it.
+                    stalled_at = Some(*first);
                     break;
                 }
                 records += 1;
+            } else {
+                elided += 1;
             }
-            put += 1;
+            told += told_here;
+            elided += (last - put) as u64;
+            put = last + 1;
             if self.out.fresh_bytes() >= WRITE_BYTES_MAX {
                 batch.slots.drain(..put);
                 put = 0;
@@ -192,6 +198,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.flush()?;
         self.progress.written = self.progress.written.max(upto);
         Counters::add(&self.shared.counters.records, records);
+        Counters::add(&self.shared.counters.elided, told);
         Counters::add(&self.shared.counters.commits, u64::from(records > 0));
         self.publish();
         Ok(Wrote {
@@ -297,6 +304,27 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         };
         self.shared.durable.fetch_max(durable.0, Ordering::AcqRel);
     }
+}
+
+/// The record to write for the one at `at`: that one, or the last of those behind it of which each tells
+/// all that the one before it does, with no other record between; and the number of those in front of it.
+fn last_told<P: Payload>(slots: &VecDeque<(Lsn, Slot<P>)>, at: usize) -> (usize, u64) {
+    let (mut last, mut told) = (at, 0);
+    while let Some((_, Slot::Facts(payload))) = slots.get(last)
+        && payload.may_be_told()
+    {
+        let mut behind = slots.range(last + 1..);
+        let Some(gone) = behind.position(|(_, slot)| !matches!(slot, Slot::Gone)) else {
+            break;
+        };
+        let next = last + 1 + gone;
+        match slots.get(next) {
+            Some((_, Slot::Facts(behind))) if payload.is_told_by(behind) => last = next,
+            _ => break,
+        }
+        told += 1;
+    }
+    (last, told)
 }
 
 impl<P: Payload, D: Disk> fmt::Debug for Writer<P, D> {

@@ -6,6 +6,8 @@ use bytes::Bytes;
 
 use super::*;
 use crate::base::Timestamp;
+use crate::broker::death_counts::{DeathCount, DeathOutcome};
+use crate::deaths::Reason;
 use crate::message::{KeyRule, Message, Route};
 use crate::store::sim_disk::SimDisk;
 use crate::store::{self, Journal, Restored};
@@ -159,6 +161,52 @@ fn removals_that_follow_one_another_are_one_record() {
     ];
     let expect: &[&[&str]] = &[&["out 1", "out 2", "out 3"], &["in [1] Named"], &["out 1"]];
     check(records, &[], expect, &[]);
+}
+
+fn died(queue: QueueId, dead: u64) -> Fact {
+    let count = DeathCount {
+        reason: Reason::Rejected,
+        dead,
+        outcome: Some((DeathOutcome::DeadLettered, dead)),
+        condition: None,
+    };
+    Fact::Died { queue, count }
+}
+
+/// The records of a message that dies in a queue and is accepted as a dead letter, from this LSN on.
+fn life(queue: QueueId, first: u64, dead: u64) -> [Vec<Fact>; 3] {
+    let body = Body::At(Lsn(first));
+    [
+        vec![inserted(&[queue], Body::Named)],
+        vec![
+            inserted(&[DEAD], body),
+            removed(queue, first),
+            died(queue, dead),
+        ],
+        vec![removed(DEAD, first)],
+    ]
+}
+
+/// Each of them left a record with its number: a tenth of what a dead letter costs the journal.
+#[test]
+fn deaths_that_are_over_before_they_were_written_leave_one_number() {
+    let number = |queue, dead| format!("{:?}", died(queue, dead));
+    let lives = |other: QueueId| [life(Q, 2, 1), life(other, 5, 2), life(Q, 8, 3)].concat();
+    let names = [(DEAD, 2, 3), (DEAD, 5, 6), (DEAD, 8, 9)];
+    let last = number(Q, 3);
+    check(lives(Q), &[2, 5, 8], &[&[&last]], &names);
+    // Numbers of another queue tell nothing of this one's.
+    let [first, other] = [number(Q, 1), number(OTHER, 2)];
+    let expect: &[&[&str]] = &[&[&first], &[&other], &[&last]];
+    check(lives(OTHER), &[2, 5, 8], expect, &names);
+    // A record between them may be all that is written before a crash.
+    let mut between = lives(Q);
+    between.insert(3, vec![inserted(&[OTHER], Body::Named)]);
+    between.truncate(4);
+    between.extend(life(Q, 6, 2));
+    let second = number(Q, 2);
+    let expect: &[&[&str]] = &[&[&first], &["in [2] Named"], &[&second]];
+    check(between, &[2, 6], expect, &[(DEAD, 2, 3), (DEAD, 6, 7)]);
 }
 
 #[test]

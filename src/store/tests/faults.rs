@@ -166,6 +166,41 @@ fn without_any_room_records_wait_and_nothing_is_confirmed() {
     world.reopen(&disk, "room again");
 }
 
+/// A record that tells all of the one in front of it is written for both: what is confirmed of the first
+/// must wait for the second.
+#[test]
+fn what_a_later_record_tells_is_not_confirmed_while_that_has_no_room() {
+    let disk = SimDisk::default();
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    world.publish(10);
+    world.commit().unwrap();
+    disk.set_faults(Faults {
+        capacity_bytes: Some(9000),
+        ..Faults::default()
+    });
+    let told = |length| Raw(vec![b'T'; length]);
+    let [first, second] = [10, 20_000].map(|length| world.journal.append(told(length)).0);
+    let wrote = world.writer.write(Timestamp(1)).unwrap();
+    world.writer.sync().unwrap();
+    assert!(wrote.stalled);
+    assert!(world.journal.durable_lsn() < first);
+    disk.set_faults(Faults::default());
+    world.writer.retry_room();
+    world.commit().unwrap();
+    assert!(world.journal.durable_lsn() >= second);
+    let mut found = Vec::new();
+    open::<Raw, _>(disk, options(), 1, |restored| {
+        if let Restored::Facts { lsn, .. } = restored {
+            found.push(lsn);
+        }
+    })
+    .unwrap();
+    assert!(
+        found.contains(&second) && !found.contains(&first),
+        "{found:?}"
+    );
+}
+
 #[test]
 fn a_bad_record_in_the_middle_costs_only_itself() {
     let disk = SimDisk::default();

@@ -36,6 +36,14 @@ impl Payload for Raw {
         }
     }
 
+    fn may_be_told(&self) -> bool {
+        self.0.first() == Some(&b'T')
+    }
+
+    fn is_told_by(&self, next: &Self) -> bool {
+        self.may_be_told() && next.may_be_told()
+    }
+
     type Before = ();
 
     fn encode_after(&self, (): &mut (), out: &mut Vec<u8>) {
