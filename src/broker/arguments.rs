@@ -8,6 +8,7 @@ use crate::base::{Name, check_routing_key};
 use crate::wire::Value;
 
 use super::argument_value::{echoed_arguments, find, integer, same, show, text};
+use super::delay::RetryKeys;
 use super::{Error, ObjectKind};
 
 /// How a queue keeps its messages and orders them.
@@ -128,6 +129,8 @@ pub struct QueueArguments {
     pub max_priority: Option<u8>,
     /// `x-single-active-consumer`; default false.
     pub single_active_consumer: bool,
+    /// `x-delayed-retry-type` and what else begins so; absent: those of a policy, else no delays.
+    pub delayed_retry: RetryKeys,
     /// The arguments in the types that are echoed back, `x-queue-type` included.
     echoed: Vec<(Name, Value)>,
 }
@@ -223,9 +226,11 @@ impl QueueArguments {
                 Value::Bool(single) => self.single_active_consumer = *single,
                 other => return Err(format!("must be a boolean, not {}", show(Some(other)))),
             },
-            other if other.starts_with("x-delayed-retry-") => {
-                return Err("delayed retries are not supported".to_owned());
-            }
+            "x-delayed-retry-type" => self.delayed_retry.read_type(value)?,
+            "x-delayed-retry-min" => self.delayed_retry.read_min(value)?,
+            "x-delayed-retry-max" => self.delayed_retry.read_max(value)?,
+            "x-delayed-retry-multiplier" => self.delayed_retry.read_multiplier(value)?,
+            "x-delayed-retry-jitter" => self.delayed_retry.read_jitter(value)?,
             other if STREAM_ONLY.contains(&other) => {
                 return Err("streams are not supported".to_owned());
             }
@@ -271,6 +276,9 @@ impl QueueArguments {
         if self.dead_letter_routing_key.is_some() && self.dead_letter_exchange.is_none() {
             let why = "needs the argument x-dead-letter-exchange too".to_owned();
             return bad_argument(&Name::from("x-dead-letter-routing-key"), why);
+        }
+        if let Err(why) = self.delayed_retry.check_max() {
+            return bad_argument(&Name::from("x-delayed-retry-max"), why);
         }
         Ok(())
     }
@@ -416,11 +424,16 @@ const CLASSIC_REFUSES: &[&str] = &["x-quorum-initial-group-size"];
 const QUORUM_REFUSES: &[&str] = &["x-max-priority", "x-queue-mode", "x-queue-version"];
 
 /// Every argument of queues that means something here or to RabbitMQ.
-pub const KNOWN: [&str; 26] = [
+pub const KNOWN: [&str; 31] = [
     QUEUE_TYPE,
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
     "x-dead-letter-strategy",
+    "x-delayed-retry-jitter",
+    "x-delayed-retry-max",
+    "x-delayed-retry-min",
+    "x-delayed-retry-multiplier",
+    "x-delayed-retry-type",
     "x-delivery-limit",
     "x-expires",
     "x-initial-cluster-size",
@@ -446,11 +459,16 @@ pub const KNOWN: [&str; 26] = [
 ];
 
 /// Arguments that make another queue, in the order they are compared.
-const COMPARED: [&str; 17] = [
+const COMPARED: [&str; 22] = [
     QUEUE_TYPE,
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
     "x-dead-letter-strategy",
+    "x-delayed-retry-jitter",
+    "x-delayed-retry-max",
+    "x-delayed-retry-min",
+    "x-delayed-retry-multiplier",
+    "x-delayed-retry-type",
     "x-delivery-limit",
     "x-expires",
     "x-max-length",

@@ -8,6 +8,7 @@ use super::arguments::{
     DURATION_MS_MAX, DeadLetterStrategy, OnUndeliverable, Overflow, read_count, read_key,
     read_limit, read_name,
 };
+use super::delay::RetryKeys;
 
 /// The settings that a policy defines. An absent one is left to arguments and defaults.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -32,6 +33,8 @@ pub struct Definition {
     pub expires_ms: Option<u64>,
     /// `delivery-limit`; negative: none.
     pub delivery_limit: Option<i64>,
+    /// `delayed-retry-type` and what else begins so.
+    pub delayed_retry: RetryKeys,
     /// `alternate-exchange`, for exchanges.
     pub alternate_exchange: Option<Name>,
 }
@@ -83,7 +86,19 @@ impl Definition {
                 wrong(format!("not a valid {noun}: {rule}"))
             })?;
         }
+        definition.check_together()?;
         Ok(definition)
+    }
+
+    /// Checks what no key can be checked for alone.
+    fn check_together(&self) -> Result<(), (Name, String)> {
+        let retry = &self.delayed_retry;
+        if retry.lacks_min() {
+            let why = "needs the key delayed-retry-min too".to_owned();
+            return Err((Name::from("delayed-retry-type"), why));
+        }
+        let refused = |why| (Name::from("delayed-retry-max"), why);
+        retry.check_max().map_err(refused)
     }
 }
 
@@ -159,6 +174,25 @@ pub const KEYS: &[PolicyKey] = &[
             DeadLetterStrategy::read(value).map(|strategy| to.dead_letter_strategy = Some(strategy))
         },
     ),
+    of_queues(
+        "delayed-retry-jitter",
+        "delayed retry jitter",
+        |to, value| to.delayed_retry.read_jitter(value),
+    ),
+    of_queues("delayed-retry-max", "delayed retry maximum", |to, value| {
+        to.delayed_retry.read_max(value)
+    }),
+    of_queues("delayed-retry-min", "delayed retry minimum", |to, value| {
+        to.delayed_retry.read_min(value)
+    }),
+    of_queues(
+        "delayed-retry-multiplier",
+        "delayed retry multiplier",
+        |to, value| to.delayed_retry.read_multiplier(value),
+    ),
+    of_queues("delayed-retry-type", "delayed retry type", |to, value| {
+        to.delayed_retry.read_type(value)
+    }),
     of_queues("delivery-limit", "delivery limit", |to, value| {
         read_limit(value).map(|limit| to.delivery_limit = Some(limit))
     }),

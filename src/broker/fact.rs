@@ -70,6 +70,17 @@ pub enum Fact {
         /// Requeues in this queue, as an absolute count.
         acquired: u32,
     },
+    /// A message waits at its position until it is its time; ended by its next return.
+    Delayed {
+        /// The queue that it concerns.
+        queue: QueueId,
+        /// The position of the message in its queue.
+        position: Position,
+        /// When it is its time, by the wall clock.
+        until: Timestamp,
+        /// What was left until then, in milliseconds; none: a client named the instant.
+        left_ms: Option<u64>,
+    },
     /// The content of a message changed: annotations were merged, or it died and waits.
     Changed {
         /// The queue that it concerns.
@@ -202,6 +213,7 @@ impl Fact {
             Self::Inserted { .. } => "inserted",
             Self::Removed { .. } => "removed",
             Self::Returned { .. } => "returned",
+            Self::Delayed { .. } => "delayed",
             Self::Changed { .. } => "changed",
             Self::DeadPending { .. } => "dead-pending",
             Self::Checkpointed { .. } => "checkpointed",
@@ -219,6 +231,7 @@ impl Fact {
             Self::Inserted { .. }
             | Self::Removed { .. }
             | Self::Returned { .. }
+            | Self::Delayed { .. }
             | Self::Changed { .. }
             | Self::DeadPending { .. }
             | Self::Died { .. }

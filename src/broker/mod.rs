@@ -18,6 +18,7 @@ mod counters;
 mod dead_letter;
 pub mod death_counts;
 pub mod definition;
+pub mod delay;
 mod effect;
 mod effects;
 mod error;

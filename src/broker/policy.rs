@@ -12,6 +12,7 @@ use crate::wire::Value;
 use super::argument_value::kept_bytes;
 use super::arguments::{DeadLetterStrategy, OnUndeliverable, Overflow, QueueArguments, QueueType};
 use super::definition::Definition;
+use super::delay::DelayedRetry;
 use super::{Error, ObjectKind};
 
 /// The kinds of objects that a policy applies to.
@@ -219,6 +220,8 @@ pub struct EffectiveSettings {
     pub max_priority: Option<u8>,
     /// Only one consumer at a time gets messages.
     pub single_active_consumer: bool,
+    /// How messages that come back wait; none: they do not.
+    pub delayed_retry: Option<DelayedRetry>,
 }
 
 /// What set a queue's dead-letter exchange. [evidence part 2]
@@ -433,6 +436,11 @@ impl EffectiveSettings {
             ),
             max_priority: arguments.max_priority,
             single_active_consumer: arguments.single_active_consumer,
+            delayed_retry: DelayedRetry::of(
+                &arguments.delayed_retry,
+                &user.delayed_retry,
+                &operator.delayed_retry,
+            ),
         }
     }
 }

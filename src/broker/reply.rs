@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::base::{ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, QueueId};
 use crate::broker::QueueCounters;
 use crate::broker::arguments::QueueType;
-use crate::broker::queue::Usage;
+use crate::broker::delay::DelayedRetry;
+use crate::broker::queue::{DelayedSpan, Usage};
 use crate::broker::router::BindingSlice;
 use crate::broker::{Error, Wanted, Warning};
 use crate::message::{Message, Route};
@@ -112,6 +113,12 @@ pub struct QueueDetails {
     pub on_disk: Usage,
     /// Failed deliveries after which a message dies in it; none: any number.
     pub delivery_limit: Option<u32>,
+    /// Number and bytes of its messages that wait until it is their time.
+    pub delayed: Usage,
+    /// When the next and the last of these are ready; none: there are none.
+    pub delayed_span: Option<DelayedSpan>,
+    /// How messages that come back wait; none: they do not.
+    pub delayed_retry: Option<DelayedRetry>,
 }
 
 /// One consumer, for management.
@@ -198,6 +205,8 @@ pub struct QueueInfo {
     pub messages_unacknowledged: u64,
     /// Number of dead letters waiting for a target.
     pub messages_dead_pending: u64,
+    /// Number of messages waiting until it is their time.
+    pub messages_delayed: u64,
     /// Bytes of the bare messages that are ready.
     pub ready_bytes: u64,
     /// Number of consumers attached.

@@ -69,7 +69,8 @@ impl Success {
     }
 }
 
-/// A queue as RabbitMQ describes it; `messages_dead_pending` is added when dead letters wait in it.
+/// A queue as RabbitMQ describes it; `messages_dead_pending` is added when dead letters wait in it,
+/// `messages_delayed` when messages do that are not ready yet.
 pub fn queue(info: &QueueInfo, vhost: &Name, node: &str) -> Value {
     let text = |text: &str| Value::string(text);
     let replicas = Array::new(ValueKind::String, vec![text(node)]);
@@ -91,6 +92,10 @@ pub fn queue(info: &QueueInfo, vhost: &Name, node: &str) -> Value {
     if info.messages_dead_pending > 0 {
         let waiting = Value::Ulong(info.messages_dead_pending);
         pairs.push(("messages_dead_pending", waiting));
+    }
+    if info.messages_delayed > 0 {
+        let delayed = Value::Ulong(info.messages_delayed);
+        pairs.push(("messages_delayed", delayed));
     }
     map(pairs)
 }

@@ -71,10 +71,11 @@ impl QueueSeen {
     /// Copies the values of a queue.
     pub fn of(queue: &Queue) -> Self {
         let (ready, unacknowledged) = (queue.messages.ready(), queue.messages.held());
+        let delayed = queue.messages.delayed().usage().messages;
         Self {
             id: queue.id,
             counts: of_queue(&queue.counters),
-            messages: [ready + unacknowledged, ready, unacknowledged],
+            messages: [ready + unacknowledged + delayed, ready, unacknowledged],
         }
     }
 }

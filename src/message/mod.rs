@@ -5,6 +5,7 @@
 
 mod annotations;
 mod blob;
+mod delivery_time;
 mod error;
 #[cfg(feature = "internals")]
 mod fuzz;
@@ -21,6 +22,7 @@ mod view;
 
 pub use annotations::{KeyRule, Merging};
 pub use blob::BareLengths;
+pub use delivery_time::delivery_time;
 pub use error::{MessageError, StoredMessageError};
 #[cfg(feature = "internals")]
 pub use fuzz::fuzz_message;

@@ -377,7 +377,7 @@ const DEPTHS: [(&str, &str, DepthOf); 4] = [
     ),
     (
         "rabbitmq_queue_messages",
-        "Both together, and dead letters that wait.",
+        "Both together, delayed ones, and dead letters that wait.",
         all,
     ),
     ("rabbitmq_queue_consumers", "Consumers.", |it| it.consumers),
@@ -396,7 +396,7 @@ const DETAILED: [(&str, &str, DepthOf); 4] = [
     ),
     (
         "rabbitmq_detailed_queue_messages",
-        "Both together, and dead letters that wait.",
+        "Both together, delayed ones, and dead letters that wait.",
         all,
     ),
     ("rabbitmq_detailed_queue_consumers", "Consumers.", |it| {
@@ -405,7 +405,7 @@ const DETAILED: [(&str, &str, DepthOf); 4] = [
 ];
 
 const fn all(depth: &Depth) -> u64 {
-    depth.ready + depth.held + depth.dead_pending
+    depth.ready + depth.held + depth.delayed + depth.dead_pending
 }
 
 /// Writes the messages in each queue; those beyond the bound are summed as [`OTHER`].

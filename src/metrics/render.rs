@@ -194,6 +194,7 @@ fn queues(text: &mut Text, vhosts: &[Vhost], detail: Detail) {
         for (state, count) in [
             ("ready", depth.ready),
             ("held", depth.held),
+            ("delayed", depth.delayed),
             ("dead_pending", depth.dead_pending),
         ] {
             let labels = [labels, &[("state", state)]].concat();
@@ -246,6 +247,7 @@ fn dead_letter_depth(text: &mut Text, (vhost, queue): (&str, &str), depth: Depth
     for (state, count) in [
         ("ready", depth.ready),
         ("held", depth.held),
+        ("delayed", depth.delayed),
         ("dead_pending", depth.dead_pending),
     ] {
         let labels = [("vhost", vhost), ("queue", queue), ("state", state)];

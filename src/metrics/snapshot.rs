@@ -167,6 +167,8 @@ pub struct Depth {
     pub held: u64,
     /// Number of dead letters waiting for a target.
     pub dead_pending: u64,
+    /// Messages that wait until it is their time.
+    pub delayed: u64,
     /// Bytes of the bare messages that are ready.
     pub ready_bytes: u64,
     /// Number of consumers attached.
@@ -217,6 +219,7 @@ impl Depth {
             ready: queue.messages.ready(),
             held: queue.messages.held(),
             dead_pending: queue.pending.len(),
+            delayed: queue.messages.delayed().usage().messages,
             ready_bytes: queue.messages.ready_bytes(),
             consumers: queue.consumers.len() as u64,
             oldest: queue.messages.oldest(),
@@ -232,6 +235,7 @@ impl Depth {
         self.ready += other.ready;
         self.held += other.held;
         self.dead_pending += other.dead_pending;
+        self.delayed += other.delayed;
         self.ready_bytes += other.ready_bytes;
         self.consumers += other.consumers;
         self.oldest = [self.oldest, other.oldest].into_iter().flatten().min();
@@ -243,6 +247,7 @@ impl Depth {
         self.ready = self.ready.saturating_sub(other.ready);
         self.held = self.held.saturating_sub(other.held);
         self.dead_pending = self.dead_pending.saturating_sub(other.dead_pending);
+        self.delayed = self.delayed.saturating_sub(other.delayed);
         self.ready_bytes = self.ready_bytes.saturating_sub(other.ready_bytes);
         self.consumers = self.consumers.saturating_sub(other.consumers);
         self

@@ -132,11 +132,11 @@ metrics! {
         "What consumers said of them: accepted, released, rejected, modified, or nothing since they \
          were sent settled (presettled).";
     MESSAGES = Gauge "coroner_queue_messages" ["vhost", "state"] QueueLabelPerObject
-        "Messages in queues now: ready, held by consumers, or dead_pending (dead letters that wait \
-         for a target).";
+        "Messages in queues now: ready, held by consumers, delayed (until it is their time), or \
+         dead_pending (dead letters that wait for a target).";
     DEAD_LETTER_MESSAGES = Gauge "coroner_dead_letter_queue_messages" ["vhost", "queue", "state"] Everywhere
         "Messages now in each queue that took a dead letter since the broker started, and in \
-         amq.quarantine: ready, held, or dead_pending.";
+         amq.quarantine: ready, held, delayed, or dead_pending.";
     READY_BYTES = Gauge "coroner_queue_ready_bytes" ["vhost"] QueueLabelPerObject
         "Bytes of the bare messages that are ready.";
     CONSUMERS = Gauge "coroner_queue_consumers" ["vhost"] QueueLabelPerObject

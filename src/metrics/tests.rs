@@ -98,9 +98,11 @@ fn what_lies_in_queues_for_dead_letters_is_told_by_queue_and_bounded() {
     let expect = [
         r#"{vhost="/",queue="orders.dlq",state="ready"} 5"#,
         r#"{vhost="/",queue="orders.dlq",state="held"} 0"#,
+        r#"{vhost="/",queue="orders.dlq",state="delayed"} 0"#,
         r#"{vhost="/",queue="orders.dlq",state="dead_pending"} 0"#,
         r#"{vhost="/",queue="other",state="ready"} 4"#,
         r#"{vhost="/",queue="other",state="held"} 0"#,
+        r#"{vhost="/",queue="other",state="delayed"} 0"#,
         r#"{vhost="/",queue="other",state="dead_pending"} 0"#,
     ];
     assert_eq!(lines(&text, "coroner_dead_letter_queue_messages"), expect);

@@ -110,6 +110,15 @@ fn of_message(kind: OfMessage, fields: &mut Fields<'_>) -> Result<Fact, RecordEr
                 acquired: uint(fields, "returns")?,
             }
         }
+        OfMessage::Delayed => {
+            let (queue, position) = slot(fields)?;
+            Fact::Delayed {
+                queue,
+                position,
+                until: time(fields)?,
+                left_ms: fields.ulong()?,
+            }
+        }
         OfMessage::Waiting => {
             let (queue, position) = slot(fields)?;
             Fact::DeadPending {

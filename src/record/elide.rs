@@ -98,6 +98,7 @@ fn carried_bytes(record: &Record) -> u64 {
         },
         Fact::Removed { .. }
         | Fact::Returned { .. }
+        | Fact::Delayed { .. }
         | Fact::Changed { .. }
         | Fact::DeadPending { .. }
         | Fact::Checkpointed { .. }
@@ -164,6 +165,7 @@ impl Elision<'_, '_> {
                 // The caller checked: there are only removals.
                 Fact::Inserted { .. }
                 | Fact::Returned { .. }
+                | Fact::Delayed { .. }
                 | Fact::Changed { .. }
                 | Fact::DeadPending { .. }
                 | Fact::Checkpointed { .. }
@@ -213,8 +215,9 @@ impl Elision<'_, '_> {
         let touches = |fact: &Fact| match fact {
             Fact::Removed { body, .. } => *body > Lsn(0) && waits(*body),
             Fact::Inserted { body, .. } => matches!(body, Body::At(body) if waits(*body)),
+            Fact::Changed { body, .. } => matches!(body, Body::At(_)) && !self.moved.is_empty(),
             Fact::Returned { .. }
-            | Fact::Changed { .. }
+            | Fact::Delayed { .. }
             | Fact::DeadPending { .. }
             | Fact::Checkpointed { .. }
             | Fact::Purged { .. }
@@ -228,6 +231,8 @@ impl Elision<'_, '_> {
         }
         self.rename(record);
         self.take_over(record);
+        // A dead letter may have died again at once, and wait for a target: it is told anew then.
+        self.rename(record);
         let named = record.facts.iter().filter_map(named_elsewhere);
         for body in named.collect::<Vec<_>>() {
             self.appending.amend(body, |stored| {
@@ -262,8 +267,27 @@ impl Elision<'_, '_> {
                         }));
                     }
                 }
+                Fact::Changed {
+                    body: Body::At(body),
+                    queue,
+                    position,
+                    ..
+                } => {
+                    let (from, to) = (*body, self.name(*body));
+                    *body = to;
+                    let (queue, position) = (*queue, *position);
+                    if from != to {
+                        self.renamed.push(Renamed {
+                            queue,
+                            position,
+                            from,
+                            to,
+                        });
+                    }
+                }
                 Fact::Inserted { .. }
                 | Fact::Returned { .. }
+                | Fact::Delayed { .. }
                 | Fact::Changed { .. }
                 | Fact::DeadPending { .. }
                 | Fact::Checkpointed { .. }
@@ -298,6 +322,7 @@ impl Elision<'_, '_> {
                 Fact::Inserted { .. }
                 | Fact::Removed { .. }
                 | Fact::Returned { .. }
+                | Fact::Delayed { .. }
                 | Fact::Changed { .. }
                 | Fact::DeadPending { .. }
                 | Fact::Checkpointed { .. }

@@ -141,6 +141,7 @@ impl Measure {
                 }
                 Fact::Removed { .. }
                 | Fact::Returned { .. }
+                | Fact::Delayed { .. }
                 | Fact::DeadPending { .. }
                 | Fact::Purged { .. }
                 | Fact::VhostDeaths(_)
@@ -259,12 +260,15 @@ fn encode_fact(fact: &Fact, histories: &mut HistoryEncoder, out: &mut Vec<u8>) {
             failures,
             acquired,
         } => {
-            out.push(OfMessage::Returned.byte());
-            write_ulong(out, queue.0);
-            write_ulong(out, position.0);
-            write_uint(out, *failures);
-            write_uint(out, *acquired);
+            let counts = (*failures, *acquired);
+            encode_returned((*queue, *position), counts, out);
         }
+        Fact::Delayed {
+            queue,
+            position,
+            until,
+            left_ms,
+        } => encode_delayed((*queue, *position), (*until, *left_ms), out),
         Fact::DeadPending {
             queue,
             position,
@@ -300,6 +304,30 @@ fn encode_fact(fact: &Fact, histories: &mut HistoryEncoder, out: &mut Vec<u8>) {
         Fact::Topology(fact) => encode_topology(fact, out),
         Fact::Registry(fact) => registry::encode(fact, out),
     }
+}
+
+fn encode_returned(
+    (queue, position): (QueueId, Position),
+    (failures, acquired): (u32, u32),
+    out: &mut Vec<u8>,
+) {
+    out.push(OfMessage::Returned.byte());
+    write_ulong(out, queue.0);
+    write_ulong(out, position.0);
+    write_uint(out, failures);
+    write_uint(out, acquired);
+}
+
+fn encode_delayed(
+    (queue, position): (QueueId, Position),
+    (until, left_ms): (Timestamp, Option<u64>),
+    out: &mut Vec<u8>,
+) {
+    out.push(OfMessage::Delayed.byte());
+    write_ulong(out, queue.0);
+    write_ulong(out, position.0);
+    write_timestamp(out, until.0);
+    write_or_null(out, left_ms, write_ulong);
 }
 
 fn encode_waiting(

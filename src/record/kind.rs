@@ -42,6 +42,7 @@ kinds! {
         Checkpointed = 7,
         Died = 8,
         VhostDeaths = 9,
+        Delayed = 10,
     }
 }
 

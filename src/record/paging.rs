@@ -156,6 +156,7 @@ impl Reader {
             // These facts do not have a message.
             Fact::Removed { .. }
             | Fact::Returned { .. }
+            | Fact::Delayed { .. }
             | Fact::DeadPending { .. }
             | Fact::Checkpointed { .. }
             | Fact::Purged { .. }

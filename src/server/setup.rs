@@ -288,6 +288,7 @@ pub(super) fn core_options(
         journal: settings.data_directory().is_some(),
         block_shift: block_shift(settings),
         undeliverable: undeliverable(settings),
+        delivery_times: !settings.strict,
         kept: kept.clone(),
         ..broker::CoreOptions::new(vhost.clone(), seed)
     }

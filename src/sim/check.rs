@@ -10,6 +10,14 @@ use crate::broker::Memory;
 use crate::broker::queue::{MessageState, Queue, Usage};
 use crate::message::Message;
 
+/// All states of a message.
+pub(super) const STATES: [MessageState; 4] = [
+    MessageState::Ready,
+    MessageState::Held,
+    MessageState::Delayed,
+    MessageState::Dying,
+];
+
 impl World {
     /// Compares every message of every queue, and every count, with the model.
     pub(super) fn check_model(&self) -> Result<(), String> {
@@ -80,7 +88,7 @@ impl World {
         for queue in self.core.queues() {
             let messages = &queue.messages;
             let mut found = (0, 0, Usage::default());
-            for state in [MessageState::Ready, MessageState::Held, MessageState::Dying] {
+            for state in STATES {
                 let mut from = Position(0);
                 while let Some(position) = messages.find(state, from) {
                     from = Position(position.0 + 1);
@@ -124,12 +132,12 @@ impl World {
 
     /// Compares the durable part with cores rebuilt from the facts, applied once and twice.
     pub(super) fn check_rebuilt(&self) -> Result<(), String> {
-        let live = durable_state(&self.core, &self.archive);
+        let live = durable_state(&self.core, &self.archive).at(self.now.wall);
         if !live.is_whole() {
             return Err(format!("some cannot be read: {live:?}"));
         }
         for (what, rebuilt) in [("facts", &self.once), ("doubled facts", &self.twice)] {
-            let rebuilt = durable_state(rebuilt.core(), &self.archive);
+            let rebuilt = durable_state(rebuilt.core(), &self.archive).at(self.now.wall);
             if live != rebuilt {
                 let differences = live.differences(&rebuilt).join("\n");
                 return Err(format!("live, and rebuilt from {what}:\n{differences}"));
@@ -165,7 +173,7 @@ type Shown = (
 
 fn real_messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, Shown> {
     let mut shown = BTreeMap::new();
-    for state in [MessageState::Ready, MessageState::Held, MessageState::Dying] {
+    for state in STATES {
         let mut from = Position(0);
         while let Some(position) = queue.messages.find(state, from) {
             from = Position(position.0 + 1);
@@ -176,6 +184,10 @@ fn real_messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, Shown> 
             let pending = queue.pending.entry(position);
             let name = match (state, pending) {
                 (MessageState::Held, _) => format!("held by {holder}"),
+                (MessageState::Delayed, _) => {
+                    let delay = queue.messages.delayed().delay(position);
+                    format!("Delayed({})", delay.map_or(0, |delay| delay.due.0))
+                }
                 (MessageState::Dying, Some(p)) => format!("pending {:?} {:?}", p.reason, p.targets),
                 (state, _) => format!("{state:?}"),
             };

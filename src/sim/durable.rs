@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::base::{Lsn, Millis, Name, Position, QueueId};
+use super::check::STATES;
+use crate::base::{Lsn, Millis, Name, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
 use crate::broker::queue::{DiskRef, MessageState, Queue};
 use crate::broker::{ByReason, Core, Destination, PageIn, PagedIn, Record, Wanted};
@@ -81,6 +82,16 @@ impl DurableState {
 }
 
 impl DurableState {
+    /// The same state at that time, when some messages need not wait any more.
+    #[must_use]
+    pub fn at(mut self, now: Timestamp) -> Self {
+        let messages = self.queues.values_mut();
+        for message in messages.flat_map(|(_, messages)| messages.values_mut()) {
+            message.waits_until = message.waits_until.filter(|until| *until > now);
+        }
+        self
+    }
+
     /// Removes a message, as if it had never existed.
     pub fn forget(&mut self, queue: QueueId, position: Position) {
         if let Some((_, messages)) = self.queues.get_mut(&queue) {
@@ -90,7 +101,7 @@ impl DurableState {
 }
 
 /// One message in one queue.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 struct DurableMessage {
     /// The content; none if it cannot be read.
     read: Option<Read>,
@@ -98,6 +109,21 @@ struct DurableMessage {
     acquired: u32,
     own_ttl_ms: Option<u64>,
     pending: Option<(Reason, Option<Vec<QueueId>>)>,
+    /// When it is ready, by the wall clock, if it is not.
+    waits_until: Option<Timestamp>,
+    /// Whether it is dead; of a death the journal is told when it is carried out.
+    is_dying: bool,
+}
+
+impl PartialEq for DurableMessage {
+    fn eq(&self, other: &Self) -> bool {
+        let is_dying = self.is_dying || other.is_dying;
+        self.read == other.read
+            && (self.failures, self.acquired) == (other.failures, other.acquired)
+            && self.own_ttl_ms == other.own_ttl_ms
+            && self.pending == other.pending
+            && (is_dying || self.waits_until == other.waits_until)
+    }
 }
 
 /// Records as they were written, to page messages in from.
@@ -238,7 +264,7 @@ fn deaths(queue: &Queue) -> (ByReason, ByReason, u64) {
 
 fn messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, DurableMessage> {
     let mut messages = BTreeMap::new();
-    for state in [MessageState::Ready, MessageState::Held, MessageState::Dying] {
+    for state in STATES {
         let mut from = Position(0);
         while let Some(position) = queue.messages.find_durable(state, from) {
             from = Position(position.0 + 1);
@@ -262,6 +288,7 @@ fn message(
 ) -> DurableMessage {
     let own_ttl_ms = disk_ref.deadline.since(disk_ref.arrived);
     let pending = queue.pending.entry(position);
+    let delay = queue.messages.delayed().delay(position);
     let read = read.map(|(message, route)| Read {
         bare: match message.blob() {
             Some(body) => archive
@@ -281,5 +308,7 @@ fn message(
         acquired: disk_ref.acquired,
         own_ttl_ms: (disk_ref.deadline != Millis::NEVER).then_some(own_ttl_ms),
         pending: pending.map(|pending| (pending.reason, pending.targets.clone())),
+        waits_until: delay.map(|delay| delay.until),
+        is_dying: queue.messages.is(position, MessageState::Dying),
     }
 }

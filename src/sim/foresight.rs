@@ -79,7 +79,7 @@ fn happened(core: &Core, (id, position): (QueueId, Position), before: &Counted) 
         Becomes::Quarantined(cause)
     } else if let Some(cause) = risen(&before.dropped, &after.dropped) {
         Becomes::Dropped(cause)
-    } else if is(MessageState::Ready) {
+    } else if is(MessageState::Ready) || is(MessageState::Delayed) {
         Becomes::Requeued
     } else if !targets.is_empty() {
         Becomes::DeadLettered

@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::base::{ConsumerId, Now, Position, QueueId};
-use crate::broker::arguments::Overflow;
+use crate::base::{ConsumerId, Now, Position, QueueId, Seed, Timestamp};
+use crate::broker::arguments::{DURATION_MS_MAX, Overflow};
+use crate::broker::delay::Draw;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::{ByReason, Core, DropCause, Outcome, Undeliverable};
 use crate::deaths::Reason;
@@ -21,6 +22,8 @@ pub(super) enum ModelState {
     Ready,
     Held(ConsumerId),
     Dying,
+    /// It waits until this time, in milliseconds of the monotonic clock.
+    Delayed(u64),
     Pending {
         reason: Reason,
         targets: Option<Vec<QueueId>>,
@@ -87,6 +90,8 @@ pub(super) enum ModelWork {
 /// The state of the model.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
+    /// The seed of the core, from which jitter is drawn.
+    pub(super) seed: u64,
     pub(super) queues: BTreeMap<QueueId, ModelQueue>,
     pub(super) work: VecDeque<ModelWork>,
     /// Dead letters that wait for room: by target, in order of their first waiting.
@@ -149,8 +154,12 @@ impl ModelQueue {
 
     /// Number and bytes of messages that count for the limits.
     pub(super) fn load(&self) -> (u64, u64) {
-        let counts =
-            |m: &&ModelMessage| matches!(m.state, ModelState::Ready | ModelState::Pending { .. });
+        let counts = |m: &&ModelMessage| {
+            matches!(
+                m.state,
+                ModelState::Ready | ModelState::Delayed(_) | ModelState::Pending { .. }
+            )
+        };
         let counted = self.messages.iter().filter(counts);
         counted.fold((0, 0), |(count, bytes), m| (count + 1, bytes + m.size))
     }
@@ -234,7 +243,7 @@ impl Model {
                     queue.messages.remove(at);
                 }
             }
-            Outcome::Released => self.requeue(scene, queue, position, false),
+            Outcome::Released => self.requeue(scene, queue, position, false, None),
             Outcome::Rejected { .. } => self.reject(scene, queue, position, true),
             Outcome::Modified {
                 delivery_failed,
@@ -244,9 +253,13 @@ impl Model {
                 self.reject(scene, queue, position, *delivery_failed);
             }
             Outcome::Modified {
-                delivery_failed, ..
+                delivery_failed,
+                annotations,
+                ..
             } => {
-                self.requeue(scene, queue, position, *delivery_failed);
+                let named = annotations.as_ref();
+                let named = named.and_then(|map| crate::message::delivery_time(map));
+                self.requeue(scene, queue, position, *delivery_failed, named);
             }
         }
     }
@@ -280,6 +293,7 @@ impl Model {
         id: QueueId,
         position: Position,
         failed: bool,
+        named: Option<Timestamp>,
     ) {
         let Some(message) = self.message_mut(id, position) else {
             return;
@@ -299,14 +313,37 @@ impl Model {
         } else if end.is_some_and(|end| end <= scene.now.mono.0) {
             self.die(scene, id, position, Reason::Expired);
         } else {
+            let due_ms = self.due_ms(scene, (id, position), (failed, failures), named);
             if let Some(message) = self.message_mut(id, position) {
-                message.state = ModelState::Ready;
+                message.state = due_ms.map_or(ModelState::Ready, ModelState::Delayed);
             }
             if let Some(queue) = self.queues.get_mut(&id) {
                 queue.grown = true;
             }
             self.schedule(id);
         }
+    }
+
+    /// When a message that comes back is ready again, if not at once.
+    fn due_ms(
+        &self,
+        scene: Scene<'_>,
+        (queue, position): (QueueId, Position),
+        (failed, failures): (bool, u32),
+        named: Option<Timestamp>,
+    ) -> Option<u64> {
+        let now_ms = scene.now.mono.0;
+        if let Some(named) = named {
+            let left_ms = u64::try_from(named.0.saturating_sub(scene.now.wall.0)).unwrap_or(0);
+            return (left_ms > 0).then(|| now_ms + left_ms.min(DURATION_MS_MAX));
+        }
+        let draw = Draw {
+            seed: Seed(self.seed),
+            queue,
+            position,
+        };
+        let retry = self.queues.get(&queue)?.settings.delayed_retry?;
+        Some(now_ms + retry.delay_ms(failed, failures, draw)?)
     }
 
     /// Removes a detached consumer; its deliveries are requeued.
@@ -345,10 +382,10 @@ impl Model {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
-        let ready = queue.ready();
-        queue
-            .messages
-            .retain(|message| message.state != ModelState::Ready);
+        let is_purged =
+            |state: &ModelState| matches!(state, ModelState::Ready | ModelState::Delayed(_));
+        let ready = queue.count(is_purged);
+        queue.messages.retain(|message| !is_purged(&message.state));
         if with_dead_pending {
             let mut dropped = Vec::new();
             queue.messages.retain(|message| match message.state {
@@ -393,11 +430,14 @@ impl Model {
     /// Serves queues with passed deadlines.
     pub fn wake_due(&mut self, now_ms: u64) {
         let due = |queue: &ModelQueue| {
-            let mut ready = queue
-                .messages
-                .iter()
-                .filter(|m| m.state == ModelState::Ready);
-            ready.any(|message| queue.end_of(message).is_some_and(|end| end <= now_ms))
+            queue.messages.iter().any(|message| {
+                let ends = queue.end_of(message).is_some_and(|end| end <= now_ms);
+                match message.state {
+                    ModelState::Ready => ends,
+                    ModelState::Delayed(due_ms) => ends || due_ms <= now_ms,
+                    _ => false,
+                }
+            })
         };
         let due: Vec<_> = self
             .queues

@@ -31,7 +31,7 @@ impl Model {
                     let mut back: Vec<Position> = back.map(|m| m.position).collect();
                     back.sort_unstable();
                     for position in back {
-                        self.requeue(scene, id, position, failed);
+                        self.requeue(scene, id, position, failed, None);
                     }
                 }
                 ModelWork::ApplyPolicies => self.apply_policies(scene),
@@ -107,11 +107,15 @@ impl Model {
         }
         let mut dead = self.assign(now_ms, id);
         dead.extend(self.expire(now_ms, id));
+        let has_news = self.end_delays(now_ms, id);
         dead.extend(self.enforce(id));
         let dying = dead
             .into_iter()
             .map(|(at, reason)| ModelWork::Die(id, at, reason));
         self.work.extend(dying);
+        if has_news {
+            self.schedule(id);
+        }
         self.wake_waiter(id);
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
@@ -177,11 +181,9 @@ impl Model {
         };
         let queue_ttl_ms = queue.settings.message_ttl_ms;
         let mut due = Vec::new();
-        for message in queue
-            .messages
-            .iter()
-            .filter(|m| m.state == ModelState::Ready)
-        {
+        let waits =
+            |m: &&ModelMessage| matches!(m.state, ModelState::Ready | ModelState::Delayed(_));
+        for message in queue.messages.iter().filter(waits) {
             let by_queue = queue_ttl_ms.is_some_and(|ttl| message.arrived_ms + ttl <= now_ms);
             let own = message.ends_ms.filter(|end| *end <= now_ms);
             if by_queue {
@@ -197,6 +199,21 @@ impl Model {
             .collect()
     }
 
+    /// Makes messages ready whose time has come; whether there are any.
+    fn end_delays(&mut self, now_ms: u64, id: QueueId) -> bool {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return false;
+        };
+        let mut has_news = false;
+        for message in &mut queue.messages {
+            if matches!(message.state, ModelState::Delayed(due_ms) if due_ms <= now_ms) {
+                message.state = ModelState::Ready;
+                has_news = true;
+            }
+        }
+        has_news
+    }
+
     fn enforce(&mut self, id: QueueId) -> Vec<(Position, Reason)> {
         let mut dead = Vec::new();
         let Some(queue) = self.queues.get_mut(&id) else {
@@ -204,11 +221,13 @@ impl Model {
         };
         if queue.grown && queue.settings.overflow == Overflow::DropHead {
             while queue.is_over(queue.load()) {
-                let ready = queue
-                    .messages
-                    .iter()
-                    .filter(|m| m.state == ModelState::Ready);
-                let Some(first) = ready.map(|m| m.position).min() else {
+                let first = |is_wanted: fn(&ModelState) -> bool| {
+                    let wanted = queue.messages.iter().filter(|m| is_wanted(&m.state));
+                    wanted.map(|m| m.position).min()
+                };
+                let ready = first(|state| *state == ModelState::Ready);
+                let delayed = || first(|state| matches!(state, ModelState::Delayed(_)));
+                let Some(first) = ready.or_else(delayed) else {
                     break;
                 };
                 let Some(at) = queue.index(first) else { break };

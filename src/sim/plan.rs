@@ -98,7 +98,7 @@ impl Plan {
             self.random.below(100)
         } {
             0..35 => PlannedStep::Plain(Box::new(self.publish(wall_ms, connection))),
-            35..55 => self.settle(),
+            35..55 => self.settle(wall_ms),
             55..67 => self.credit(),
             67..75 => PlannedStep::Pass(self.amount(&[0, 1, 2, 5, 20, 200])),
             75..80 => PlannedStep::Consume {
@@ -178,7 +178,7 @@ impl Plan {
         })
     }
 
-    fn settle(&mut self) -> PlannedStep {
+    fn settle(&mut self, wall_ms: i64) -> PlannedStep {
         let outcome = match self.random.below(7) {
             0 => Outcome::Accepted,
             1 => Outcome::Released,
@@ -186,7 +186,7 @@ impl Plan {
             n => Outcome::Modified {
                 delivery_failed: n != 4,
                 undeliverable_here: n == 6,
-                annotations: None,
+                annotations: self.instant(wall_ms),
             },
         };
         let delivery = self.random.pick(&self.deliveries).copied();
@@ -202,6 +202,20 @@ impl Plan {
             position,
             outcome,
         }
+    }
+
+    /// Annotations that name the time of the next delivery, now and then; it may have passed.
+    fn instant(&mut self, wall_ms: i64) -> Option<Bytes> {
+        let soon = self.amount(&[0, 1, 2, 7, 30, 150]);
+        self.random.one_in(4).then(|| {
+            let instant = wall_ms + i64::try_from(soon).unwrap_or(0) - 2;
+            let key = b"x-opt-delivery-time";
+            let mut map = vec![0xc1, 31, 2, 0xa3, 19];
+            map.extend(key);
+            map.push(0x83);
+            map.extend(instant.to_be_bytes());
+            Bytes::from(map)
+        })
     }
 
     fn credit(&mut self) -> PlannedStep {
@@ -283,6 +297,26 @@ impl Plan {
                 "message-ttl",
                 Value::Ulong(self.amount(&[0, 1, 5, 30, 100])),
             );
+        }
+        if self.random.one_in(3) {
+            let kind = ["disabled", "all", "all", "failed", "returned"];
+            add("delayed-retry-type", text(&self.name(&kind)));
+            add("delayed-retry-min", Value::Ulong(self.amount(&[1, 2, 10])));
+            if self.random.one_in(2) {
+                add("delayed-retry-max", Value::Ulong(self.amount(&[10, 50])));
+            }
+            if self.random.one_in(2) {
+                let half = self.amount(&[2, 3, 5]);
+                let multiplier = f64::from(u32::try_from(half).unwrap_or(2)) / 2.0;
+                add(
+                    "delayed-retry-multiplier",
+                    Value::Double(multiplier.to_bits()),
+                );
+            }
+            if self.random.one_in(2) {
+                let percent = self.amount(&[0, 20, 100]);
+                add("delayed-retry-jitter", Value::Ulong(percent));
+            }
         }
         if self.random.one_in(3) {
             add("delivery-limit", Value::Ulong(self.amount(&[0, 1, 2])));

@@ -227,12 +227,17 @@ impl Core {
         }
     }
 
-    /// The same for a message of the same queue that is ready until then.
-    pub(super) fn foresee_readmission(&self, id: QueueId, size_bytes: u32) -> Admission {
+    /// The same for a message of the same queue that is ready until then, or waits for its time.
+    pub(super) fn foresee_readmission(
+        &self,
+        id: QueueId,
+        (from, size_bytes): (MessageState, u32),
+    ) -> Admission {
+        let left = u64::from(from == MessageState::Ready);
         let queue = self.queues.get(&id);
         let queue = queue.filter(|queue| queue.refuses_in_place_of(size_bytes));
         match queue {
-            Some(queue) if !self.would_take(queue, queue.messages.ready().saturating_sub(1)) => {
+            Some(queue) if !self.would_take(queue, queue.messages.ready().saturating_sub(left)) => {
                 Admission::when_full(queue)
             }
             _ => Admission::Enter,

@@ -191,8 +191,10 @@ impl Core {
                 continue;
             }
             let size_bytes = size_bytes(&letter.message);
-            let admission = if id == letter.source && letter.from == MessageState::Ready {
-                self.foresee_readmission(id, size_bytes)
+            let admission = if id == letter.source
+                && matches!(letter.from, MessageState::Ready | MessageState::Delayed)
+            {
+                self.foresee_readmission(id, (letter.from, size_bytes))
             } else {
                 self.foresee_admission(id, size_bytes)
             };
@@ -274,7 +276,11 @@ impl Subject<'_> {
         way: Option<&Arc<Route>>,
     ) -> Letter {
         let messages = &self.queue.messages;
-        let states = [MessageState::Ready, MessageState::Held];
+        let states = [
+            MessageState::Ready,
+            MessageState::Held,
+            MessageState::Delayed,
+        ];
         let mut states = states.into_iter();
         let from = states.find(|state| messages.is(self.position, *state));
         Letter {

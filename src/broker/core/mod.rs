@@ -11,6 +11,7 @@ mod browse;
 mod clients;
 mod consume;
 mod death;
+mod delaying;
 mod discard;
 mod dispatch;
 mod drops;
@@ -79,6 +80,8 @@ pub struct CoreOptions {
     pub block_shift: u32,
     /// What happens to dead letters without a target; default: as in `RabbitMQ`.
     pub undeliverable: Undeliverable,
+    /// Whether the instants count that clients name for deliveries; default true.
+    pub delivery_times: bool,
     /// The gauge that the memory of queues, exchanges, bindings and policies is charged to. The
     /// core wakes no task by it: see [`Core::kept`].
     pub kept: Gauge,
@@ -96,6 +99,7 @@ impl CoreOptions {
             journal: true,
             block_shift: BLOCK_SHIFT_MAX,
             undeliverable: Undeliverable::default(),
+            delivery_times: true,
             kept: Gauge::default(),
             hold: HoldBudget::default(),
         }

@@ -383,11 +383,11 @@ impl Core {
         let Some(queue) = self.queues.get(&id) else {
             return invariant!(broken, "a queue that is paged in is there");
         };
-        let state = if queue.messages.is(position, MessageState::Ready) {
-            MessageState::Ready
-        } else {
-            MessageState::Dying
-        };
+        let waiting = [MessageState::Ready, MessageState::Delayed];
+        let state = waiting
+            .into_iter()
+            .find(|state| queue.messages.is(position, *state))
+            .unwrap_or(MessageState::Dying);
         let reason = queue.pending.entry(position).map(|pending| pending.reason);
         let why = (reason, DropCause::Damaged);
         self.remove_dropped(turn, id, position, state, why);

@@ -234,7 +234,7 @@ impl Core {
         if if_unused && !queue.consumers.is_empty() {
             return Err(busy("in use"));
         }
-        let messages = queue.messages.ready();
+        let messages = queue.messages.ready() + queue.messages.delayed().usage().messages;
         if if_empty && messages + queue.messages.held() + queue.pending.len() > 0 {
             return Err(busy("not empty"));
         }

@@ -179,7 +179,11 @@ impl Restoring {
 
 /// Visits the messages of a queue that is being restored, by state and position.
 fn each_message(queue: &Queue, mut with: impl FnMut(Position, &DiskRef)) {
-    for state in [MessageState::Ready, MessageState::Dying] {
+    for state in [
+        MessageState::Ready,
+        MessageState::Delayed,
+        MessageState::Dying,
+    ] {
         let mut from = Position(0);
         while let Some(position) = queue.messages.find(state, from) {
             from = Position(position.0 + 1);

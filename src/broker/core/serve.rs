@@ -8,7 +8,7 @@ use super::{Core, Turn};
 use crate::base::{ConsumerId, Millis, Now, Position, QueueId, Step, invariant};
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
-use crate::broker::queue::{Choice, Growth, MessageState, Queue, Slot};
+use crate::broker::queue::{Choice, Due, Growth, MessageState, Queue, Slot};
 use crate::broker::{Delivery, DropCause, Effect};
 use crate::deaths::Reason;
 
@@ -45,7 +45,7 @@ impl Core {
         if selecting_ns > 0 {
             turn.charge_ns(selecting_ns);
         }
-        expire(now, queue, &mut left, &mut dead);
+        let has_news = meet_deadlines(now, queue, &mut left, &mut dead);
         enforce_limit(queue, &mut left, &mut dead);
         turn.budget = turn.budget.saturating_sub(before - left);
         for (position, reason) in dead {
@@ -54,6 +54,9 @@ impl Core {
                 position,
                 reason,
             });
+        }
+        if has_news && !std::mem::replace(&mut queue.scheduled, true) {
+            self.work.push_back(Work::Serve(id));
         }
         // Most queues have no evicted blocks.
         let has_evicted = queue.messages.has_evicted();
@@ -299,7 +302,7 @@ impl Assigning<'_> {
                 return; // it is on disk; served again once it is paged in
             };
             if is_late(turn.now, slot, queue.deadline_of(slot)) {
-                kill(queue, position);
+                kill(queue, position, MessageState::Ready);
                 dead.push((position, Reason::Expired));
                 *left -= 1;
                 continue;
@@ -359,22 +362,44 @@ fn describe(consumer: ConsumerId, position: Position, slot: &Slot) -> Delivery {
     }
 }
 
-/// Marks a ready message as dead.
-fn kill(queue: &mut Queue, position: Position) {
-    if !queue.messages.kill(position, MessageState::Ready) {
-        invariant!(fatal, "a message that dies of age or length was ready");
+/// Marks a message as dead that is ready or waits for its time.
+fn kill(queue: &mut Queue, position: Position, from: MessageState) {
+    if !queue.messages.kill(position, from) {
+        invariant!(
+            fatal,
+            "a message that dies of age or length was ready or waited"
+        );
     }
 }
 
-fn expire(now: Now, queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, Reason)>) {
+/// Marks messages as dead that have expired, and makes those ready whose delay is over; whether
+/// there are any.
+#[inline]
+fn meet_deadlines(
+    now: Now,
+    queue: &mut Queue,
+    left: &mut usize,
+    dead: &mut Vec<(Position, Reason)>,
+) -> bool {
+    let mut has_news = false;
     while *left > 0
         && !queue.awaits_enough_page_ins()
-        && let Some(position) = queue.messages.due(now.mono, queue.settings.message_ttl_ms)
+        && let Some(due) = queue.messages.due(now.mono, queue.settings.message_ttl_ms)
     {
-        kill(queue, position);
-        dead.push((position, Reason::Expired));
+        match due {
+            Due::Expired(position, from) => {
+                kill(queue, position, from);
+                dead.push((position, Reason::Expired));
+            }
+            Due::Ready(position) => {
+                queue.messages.end_delay(position);
+                queue.selecting.requeued(position);
+                has_news = true;
+            }
+        }
         *left -= 1;
     }
+    has_news
 }
 
 /// Drops messages from the head while the queue is over a limit. Waiting dead letters count, but
@@ -385,10 +410,10 @@ fn enforce_limit(queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, 
             if *left == 0 || queue.awaits_enough_page_ins() {
                 return;
             }
-            let Some(position) = queue.messages.victim() else {
+            let Some((position, from)) = queue.messages.victim() else {
                 break;
             };
-            kill(queue, position);
+            kill(queue, position, from);
             dead.push((position, Reason::Maxlen));
             *left -= 1;
         }

@@ -7,12 +7,13 @@ use bytes::Bytes;
 
 use super::clients::holder;
 use super::death::Dying;
+use super::delaying::{delayed, requeue_or_delay};
 use super::failure::Failure;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId, invariant};
+use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId, Timestamp, invariant};
 use crate::broker::queue::{Growth, MessageState};
 use crate::broker::{Body, DropCause, Effect, Fact, Outcome, Settle, SettleRun};
 use crate::deaths::{Evidence, How, Reason};
@@ -26,6 +27,8 @@ struct Requeued<'a> {
     failure: Option<&'a Failure>,
     /// Whether its annotations were changed.
     annotated: bool,
+    /// When it is to be delivered again, if the consumer named an instant.
+    not_before: Option<Timestamp>,
 }
 
 impl Core {
@@ -162,6 +165,7 @@ impl Core {
                     position,
                     failure: None,
                     annotated: false,
+                    not_before: None,
                 };
                 self.requeue(turn, &released);
             }
@@ -172,6 +176,7 @@ impl Core {
             } => {
                 self.annotate(queue, position, annotations.as_ref());
                 let annotated = annotations.is_some();
+                let not_before = self.instant_in(annotations.as_ref());
                 let how = if undeliverable_here {
                     How::UndeliverableHere
                 } else {
@@ -189,6 +194,7 @@ impl Core {
                         position,
                         failure: delivery_failed.then_some(&failure),
                         annotated,
+                        not_before,
                     };
                     self.requeue(turn, &modified);
                 }
@@ -310,6 +316,7 @@ impl Core {
             position,
             failure,
             annotated,
+            not_before,
         } = *requeued;
         let failed = failure.is_some();
         self.recorder.cut(turn.now, turn.effects);
@@ -349,9 +356,8 @@ impl Core {
             Arc::make_mut(&mut slot.message).fail(Arc::clone(failure));
         }
         let annotated = annotated || failure.is_some();
-        queue.messages.requeue(position);
-        queue.selecting.requeued(position);
-        queue.growth = Growth::Grown;
+        let seed = self.options.seed;
+        let delay = requeue_or_delay((turn.now, seed), queue, position, (failed, not_before));
         if annotated {
             self.change(id, position);
         }
@@ -362,6 +368,9 @@ impl Core {
                 failures,
                 acquired,
             });
+            if let Some(delay) = delay {
+                self.recorder.push(delayed(turn.now, (id, position), delay));
+            }
         }
         self.mark_evictable(id, position);
         self.schedule(id);
@@ -469,6 +478,7 @@ impl Core {
                 position,
                 failure: failure.as_deref(),
                 annotated: false,
+                not_before: None,
             };
             self.requeue(turn, &returned);
             turn.budget = turn.budget.saturating_sub(1);

@@ -9,6 +9,7 @@
 //! messages changes; until then the next snapshot refers to that copy instead of making a new one.
 
 use super::Core;
+use super::delaying::delayed;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
@@ -351,6 +352,9 @@ impl Slice {
                 failures: disk_ref.failures,
                 acquired: disk_ref.acquired,
             });
+        }
+        if let Some(delay) = queue.messages.delayed().delay(position) {
+            self.facts.push(delayed(now, (queue_id, position), delay));
         }
     }
 }

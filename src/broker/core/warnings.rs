@@ -107,7 +107,13 @@ impl Core {
         let warning = self.target_warning("x-dead-letter-exchange", exchange, routing_key);
         let given = queue.arguments.echoed();
         let misspelled = misspelled(given, &QUEUE_ARGUMENTS);
-        warning.into_iter().chain(misspelled).collect()
+        let lacks_min = queue.arguments.delayed_retry.lacks_min();
+        let is_off = lacks_min && queue.settings.delayed_retry.is_none();
+        let off = is_off.then(|| Warning::NoEffect {
+            setting: Name::from("x-delayed-retry-type"),
+            why: "x-delayed-retry-min is missing",
+        });
+        warning.into_iter().chain(misspelled).chain(off).collect()
     }
 
     pub(super) fn exchange_warnings(&self, spec: &ExchangeSpec) -> Vec<Warning> {

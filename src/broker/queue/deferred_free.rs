@@ -7,6 +7,7 @@ use crate::base::{Lsn, Millis, Position};
 use crate::message::Message;
 
 use super::block::{BLOCK_SLOTS, Block};
+use super::delayed::Delay;
 use super::pending::Pending;
 use super::slot_pool::SlotPool;
 
@@ -25,6 +26,7 @@ pub struct DeferredFree {
     names: Vec<Lsn>,
     timers: Vec<BTreeSet<(Millis, Position)>>,
     pending: Vec<BTreeMap<Position, Pending>>,
+    delays: Vec<BTreeMap<Position, Delay>>,
     /// Freed slots that are kept for new blocks.
     slot_pool: SlotPool,
 }
@@ -77,6 +79,12 @@ impl DeferredFree {
         }
     }
 
+    pub(super) fn delays(&mut self, delays: BTreeMap<Position, Delay>) {
+        if !delays.is_empty() {
+            self.delays.push(delays);
+        }
+    }
+
     /// Whether there is nothing to free.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
@@ -84,6 +92,7 @@ impl DeferredFree {
             && self.names.is_empty()
             && self.timers.is_empty()
             && self.pending.is_empty()
+            && self.delays.is_empty()
     }
 
     /// Takes about one block's worth, to be dropped where no lock is held, and reports the LSNs
@@ -114,6 +123,13 @@ impl DeferredFree {
             }
             if pending.is_empty() {
                 self.pending.pop();
+            }
+        } else if let Some(delays) = self.delays.last_mut() {
+            for _ in 0..BLOCK_SLOTS {
+                delays.pop_first();
+            }
+            if delays.is_empty() {
+                self.delays.pop();
             }
         }
         None

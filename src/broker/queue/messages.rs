@@ -12,6 +12,7 @@ use crate::message::Message;
 
 use super::block::Block;
 use super::deferred_free::DeferredFree;
+use super::delayed::{Delay, DelayedSet, Due};
 use super::disk_refs::DiskRef;
 use super::slot::{Gone, MessageState, Slot};
 use super::subqueue::{Cell, Subqueue, Usage};
@@ -22,6 +23,8 @@ pub use paging::Eviction;
 ///
 /// The queue's own ttl needs no index: in a subqueue the oldest ready message is the first to go. Only
 /// a deadline of the message's own is kept in `timers`; the index is exact: what leaves is removed.
+/// One more entry there, [`NEXT_DUE`], is when the next delay is over, so that a queue where nothing
+/// is timed looks at one index only.
 #[derive(Debug)]
 pub struct Messages {
     subqueues: Vec<Subqueue>,
@@ -32,9 +35,15 @@ pub struct Messages {
     /// The messages that the journal keeps, in whatever state.
     durable: Usage,
     held: u64,
-    dying: u64,
+    /// Messages that are dead, and those that wait for their time.
+    others: u64,
+    delayed: DelayedSet,
     timers: BTreeSet<(Millis, Position)>,
 }
+
+/// What stands for the position of the message whose delay is over next: behind all that expire in
+/// the same millisecond.
+const NEXT_DUE: Position = Position(u64::MAX);
 
 /// How the next subqueue is chosen when several have ready messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +71,8 @@ impl Messages {
             live_bytes: 0,
             durable: Usage::default(),
             held: 0,
-            dying: 0,
+            others: 0,
+            delayed: DelayedSet::default(),
             timers: BTreeSet::new(),
         }
     }
@@ -101,7 +111,13 @@ impl Messages {
 
     /// Number of messages in whatever state.
     pub const fn live(&self) -> u64 {
-        self.ready + self.held + self.dying
+        self.ready + self.held + self.others
+    }
+
+    /// The messages that wait for their time.
+    #[inline]
+    pub const fn delayed(&self) -> &DelayedSet {
+        &self.delayed
     }
 
     /// Adds a message at the end of its priority.
@@ -161,7 +177,7 @@ impl Messages {
                 }
             }
             MessageState::Held => self.held += 1,
-            MessageState::Dying | MessageState::Delayed => self.dying += 1,
+            MessageState::Dying | MessageState::Delayed => self.others += 1,
         }
     }
 
@@ -268,16 +284,16 @@ impl Messages {
             .min()
     }
 
-    /// The message to drop next: the oldest of the lowest priority that has any.
-    pub fn victim(&mut self) -> Option<Position> {
-        let subqueue = self
-            .subqueues
-            .iter()
-            .position(|subqueue| subqueue.ready() > 0)?;
-        Some(pack(
-            subqueue,
-            self.subqueues.get_mut(subqueue)?.first_ready()?,
-        ))
+    /// The message to drop next, and its state: the oldest of the lowest priority that has any
+    /// ready one; without a ready one, of those that wait for their time.
+    pub fn victim(&mut self) -> Option<(Position, MessageState)> {
+        let mut subqueues = self.subqueues.iter();
+        let Some(subqueue) = subqueues.position(|subqueue| subqueue.ready() > 0) else {
+            let lowest = self.delayed.lowest();
+            return lowest.map(|position| (position, MessageState::Delayed));
+        };
+        let place = self.subqueues.get_mut(subqueue)?.first_ready()?;
+        Some((pack(subqueue, place), MessageState::Ready))
     }
 
     /// Assigns a ready message that is in memory to a holder.
@@ -289,7 +305,8 @@ impl Messages {
         let Some(size_bytes) = subqueue.and_then(|subqueue| subqueue.acquire(place, holder)) else {
             invariant!(fatal, "a message that is delivered was ready");
         };
-        self.uncount(MessageState::Ready, size_bytes);
+        self.ready -= 1;
+        self.ready_bytes -= u64::from(size_bytes);
         self.held += 1;
     }
 
@@ -298,10 +315,49 @@ impl Messages {
         if !self.turn(position, MessageState::Held, MessageState::Ready) {
             invariant!(fatal, "a message that comes back was held");
         }
+        self.time(position);
+    }
+
+    /// Has the own deadline of a message watched, if it has one.
+    #[inline]
+    fn time(&mut self, position: Position) {
         if let Some(deadline) = self.slot(position).map(|slot| slot.deadline)
             && deadline != Millis::NEVER
         {
             self.timers.insert((deadline, position));
+        }
+    }
+
+    /// Lets a message in that state wait for its time, at its position; false if it was not in it.
+    pub fn delay(&mut self, position: Position, from: MessageState, delay: Delay) -> bool {
+        if !self.turn(position, from, MessageState::Delayed) {
+            return false;
+        }
+        let size_bytes = self.block(position);
+        let size_bytes = size_bytes.map_or(0, |(block, at)| block.size_bytes(at));
+        self.change_delayed(|delayed| delayed.put(position, delay, size_bytes));
+        self.time(position);
+        true
+    }
+
+    /// Makes a message ready that waits for its time; false if it does not wait.
+    pub fn end_delay(&mut self, position: Position) -> bool {
+        self.turn(position, MessageState::Delayed, MessageState::Ready)
+    }
+
+    /// Changes the messages that wait, and the entry for the next of them.
+    fn change_delayed(&mut self, change: impl FnOnce(&mut DelayedSet)) {
+        let before = self.delayed.first_due().map(|(due, _)| due);
+        change(&mut self.delayed);
+        let after = self.delayed.first_due().map(|(due, _)| due);
+        if before == after {
+            return;
+        }
+        if let Some(due) = before {
+            self.timers.remove(&(due, NEXT_DUE));
+        }
+        if let Some(due) = after {
+            self.timers.insert((due, NEXT_DUE));
         }
     }
 
@@ -355,7 +411,7 @@ impl Messages {
         let subqueue = self.subqueues.get_mut(subqueue)?;
         let slot = subqueue.take(place, from, deferred_free.slot_pool(), is_wanted)?;
         self.live_bytes -= u64::from(slot.size_bytes);
-        self.uncount(from, slot.size_bytes);
+        self.uncount(position, from, slot.size_bytes);
         if slot.durable {
             self.durable.subtract(slot.size_bytes);
         }
@@ -365,25 +421,31 @@ impl Messages {
         Some(slot)
     }
 
-    /// A ready message that has expired.
+    /// A message that has expired, or whose delay is over.
     #[inline]
-    pub fn due(&mut self, now: Millis, queue_ttl_ms: Option<u64>) -> Option<Position> {
+    pub fn due(&mut self, now: Millis, queue_ttl_ms: Option<u64>) -> Option<Due> {
         if queue_ttl_ms.is_none() && self.timers.is_empty() {
             return None;
         }
         self.find_due(now, queue_ttl_ms)
     }
 
-    fn find_due(&mut self, now: Millis, queue_ttl_ms: Option<u64>) -> Option<Position> {
+    fn find_due(&mut self, now: Millis, queue_ttl_ms: Option<u64>) -> Option<Due> {
         if let Some(ttl_ms) = queue_ttl_ms {
             for index in 0..self.subqueues.len() {
-                let Some(subqueue) = self.subqueues.get_mut(index) else {
-                    break;
+                let [ready, delayed] = self.oldest_in(index);
+                let expired = |oldest: Option<(Position, Millis)>| {
+                    let oldest = oldest.filter(|(_, arrived)| arrived.plus(ttl_ms) <= now);
+                    oldest.map(|(position, _)| position)
                 };
-                if let Some((place, arrived)) = subqueue.oldest()
-                    && arrived.plus(ttl_ms) <= now
-                {
-                    return Some(pack(index, place));
+                match (expired(ready), expired(delayed)) {
+                    (Some(ready), delayed) if delayed.is_none_or(|other| ready < other) => {
+                        return Some(Due::Expired(ready, MessageState::Ready));
+                    }
+                    (_, Some(delayed)) => {
+                        return Some(Due::Expired(delayed, MessageState::Delayed));
+                    }
+                    _ => {}
                 }
             }
         }
@@ -391,12 +453,31 @@ impl Messages {
             if deadline > now {
                 return None;
             }
-            if self.is(position, MessageState::Ready) {
-                return Some(position);
+            if position == NEXT_DUE {
+                return self.delayed.first_due().map(|(_, next)| Due::Ready(next));
+            }
+            for state in [MessageState::Ready, MessageState::Delayed] {
+                if self.is(position, state) {
+                    return Some(Due::Expired(position, state));
+                }
             }
             self.timers.pop_first(); // held: looked at again when it comes back
         }
         None
+    }
+
+    /// The oldest ready message of a subqueue and the oldest that waits for its time, each with
+    /// when it arrived.
+    fn oldest_in(&mut self, index: usize) -> [Option<(Position, Millis)>; 2] {
+        let subqueue = self.subqueues.get_mut(index);
+        let ready = subqueue.and_then(Subqueue::oldest);
+        let ready = ready.map(|(place, arrived)| (pack(index, place), arrived));
+        let (from, end) = (pack(index, 0), pack(index + 1, 0));
+        let delayed = self.delayed.first_between(from, end).and_then(|position| {
+            let (block, at) = self.block(position)?;
+            Some((position, block.arrived(at)?))
+        });
+        [ready, delayed]
     }
 
     /// When the next message expires; [`Millis::NEVER`] if none will.
@@ -414,10 +495,10 @@ impl Messages {
             .first()
             .map_or(Millis::NEVER, |(deadline, _)| *deadline);
         if let Some(ttl_ms) = queue_ttl_ms
-            && self.ready > 0
+            && self.live() > self.held
         {
-            for subqueue in &mut self.subqueues {
-                if let Some((_, arrived)) = subqueue.oldest() {
+            for index in 0..self.subqueues.len() {
+                for (_, arrived) in self.oldest_in(index).into_iter().flatten() {
                     next = next.min(arrived.plus(ttl_ms));
                 }
             }
@@ -475,12 +556,21 @@ impl Messages {
     }
 
     /// Removes all ready messages; returns their number.
+    /// Those that wait for their time are removed with them, and counted.
     pub fn purge(&mut self, deferred_free: &mut DeferredFree) -> u64 {
-        let count = std::mem::take(&mut self.ready);
+        let delayed = std::mem::take(&mut self.delayed);
+        let usage = delayed.usage();
+        delayed.scrap(deferred_free);
+        let count = std::mem::take(&mut self.ready) + usage.messages;
+        uncount!(
+            self.others,
+            usage.messages,
+            "messages that wait were counted"
+        );
         uncount!(
             self.live_bytes,
-            std::mem::take(&mut self.ready_bytes),
-            "ready messages are among those that live"
+            std::mem::take(&mut self.ready_bytes) + usage.bytes,
+            "messages that are ready or wait are among those that live"
         );
         for subqueue in &mut self.subqueues {
             subqueue.purge(deferred_free);
@@ -494,11 +584,7 @@ impl Messages {
     /// messages are few.
     fn count_durable(&mut self) {
         let mut durable = Usage::default();
-        for state in [
-            MessageState::Held,
-            MessageState::Dying,
-            MessageState::Delayed,
-        ] {
+        for state in [MessageState::Held, MessageState::Dying] {
             let mut from = Position(0);
             while let Some(found) = self.find_durable(state, from) {
                 let size_bytes = self
@@ -517,6 +603,7 @@ impl Messages {
             subqueue.scrap(deferred_free);
         }
         deferred_free.timers(self.timers);
+        self.delayed.scrap(deferred_free);
     }
 
     fn turn(&mut self, position: Position, from: MessageState, to: MessageState) -> bool {
@@ -527,26 +614,31 @@ impl Messages {
         let Some(size_bytes) = subqueue.turn(place, from, to) else {
             return false;
         };
-        self.uncount(from, size_bytes);
+        self.uncount(position, from, size_bytes);
         match to {
             MessageState::Ready => {
                 self.ready += 1;
                 self.ready_bytes += u64::from(size_bytes);
             }
             MessageState::Held => self.held += 1,
-            MessageState::Dying | MessageState::Delayed => self.dying += 1,
+            MessageState::Dying | MessageState::Delayed => self.others += 1,
         }
         true
     }
 
-    fn uncount(&mut self, from: MessageState, size_bytes: u32) {
+    #[inline]
+    fn uncount(&mut self, position: Position, from: MessageState, size_bytes: u32) {
         match from {
             MessageState::Ready => {
                 self.ready -= 1;
                 self.ready_bytes -= u64::from(size_bytes);
             }
             MessageState::Held => self.held -= 1,
-            MessageState::Dying | MessageState::Delayed => self.dying -= 1,
+            MessageState::Dying => self.others -= 1,
+            MessageState::Delayed => {
+                self.others -= 1;
+                self.change_delayed(|delayed| delayed.remove(position, size_bytes));
+            }
         }
     }
 

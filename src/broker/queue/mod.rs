@@ -7,6 +7,7 @@ mod block;
 mod column;
 mod consumers;
 mod deferred_free;
+mod delayed;
 mod disk_refs;
 mod evidence;
 mod messages;
@@ -34,6 +35,7 @@ use crate::message::Route;
 pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS};
 pub use consumers::Consumers;
 pub use deferred_free::{DeferredFree, Garbage};
+pub use delayed::{Delay, DelayedSpan, Due};
 pub use disk_refs::DiskRef;
 use evidence::LastEvidence;
 pub use messages::{Eviction, Messages, next_subqueue, subqueue};
@@ -201,15 +203,23 @@ impl Queue {
         let (count, bytes) = match self.growth {
             Growth::None => return false,
             Growth::Grown => self.length(),
-            Growth::Restored => (self.messages.ready(), self.messages.ready_bytes()),
+            Growth::Restored => self.waiting(),
         };
         self.over(count, bytes)
     }
 
     /// Number and bytes of messages that count towards the limits, waiting dead letters included.
     fn length(&self) -> (u64, u64) {
-        let count = self.messages.ready() + self.pending.len();
-        (count, self.messages.ready_bytes() + self.pending.bytes())
+        let (count, bytes) = self.waiting();
+        (count + self.pending.len(), bytes + self.pending.bytes())
+    }
+
+    /// Number and bytes of messages that are ready or wait for their time.
+    #[inline]
+    fn waiting(&self) -> (u64, u64) {
+        let delayed = self.messages.delayed().usage();
+        let count = self.messages.ready() + delayed.messages;
+        (count, self.messages.ready_bytes() + delayed.bytes)
     }
 
     /// Whether the waiting dead letters alone fill a limit.
@@ -324,6 +334,9 @@ impl Queue {
             memory_bytes: here.memory_bytes(),
             on_disk,
             delivery_limit: self.settings.delivery_limit,
+            delayed: self.messages.delayed().usage(),
+            delayed_span: self.messages.delayed().span(),
+            delayed_retry: self.settings.delayed_retry,
         }
     }
 
@@ -340,6 +353,7 @@ impl Queue {
             messages_ready: self.messages.ready(),
             messages_unacknowledged: self.messages.held(),
             messages_dead_pending: self.pending.len(),
+            messages_delayed: self.messages.delayed().usage().messages,
             ready_bytes: self.messages.ready_bytes(),
             consumer_count: self.consumers.len() as u64,
         }

@@ -19,7 +19,11 @@ use crate::message::{Message, Route};
 ///   |                |  moved or dropped        |
 ///   |                +--------------------------+
 ///   +------------------- return
+///
+///   Held --return later--> Delayed --it is its time--> Ready
 /// ```
+///
+/// Like a ready message a delayed one can expire, overflow and be purged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageState {
     /// It waits for a consumer.
@@ -28,7 +32,7 @@ pub enum MessageState {
     Held = 1,
     /// It is dead, and no target has its copy yet.
     Dying = 2,
-    /// Reserved: it waits for its delivery time.
+    /// It waits until it is its time, and is ready then.
     Delayed = 3,
 }
 

@@ -372,7 +372,12 @@ impl Subqueue {
     /// When the first message arrived, whatever its state. Only blocks in front of it are passed: a
     /// search for one state would pass all blocks where no message has that state.
     pub fn oldest_of_any(&self) -> Option<Millis> {
-        let states = [MessageState::Ready, MessageState::Held, MessageState::Dying];
+        let states = [
+            MessageState::Ready,
+            MessageState::Held,
+            MessageState::Dying,
+            MessageState::Delayed,
+        ];
         self.blocks.iter().find_map(|entry| {
             let block = entry.block.as_ref()?;
             let has = |state: &MessageState| *state != MessageState::Ready || entry.ready > 0;
@@ -401,28 +406,34 @@ impl Subqueue {
     }
 
     /// Removes all ready messages at once. Blocks without other messages are handed over, to be
-    /// freed later.
+    /// freed later. Those that wait for their time are removed with them.
     pub fn purge(&mut self, deferred_free: &mut DeferredFree) {
+        const PURGED: [MessageState; 2] = [MessageState::Ready, MessageState::Delayed];
         for entry in &mut self.blocks {
-            if entry.ready == 0 {
-                continue;
-            }
             let Some(block) = entry.block.as_mut() else {
                 continue;
             };
+            let purged = PURGED.iter().map(|state| block.count(*state)).sum::<u16>();
+            if purged == 0 {
+                continue;
+            }
             (entry.ready, entry.copied) = (0, Lsn(0));
             let before = (u64::from(block.live()), block.bytes());
             let apart_before = block.apart_bytes();
             let (mut after, mut apart_after) = ((0, 0), 0);
             let is_evicted = block.is_evicted();
-            if block.live() > block.count(MessageState::Ready) {
-                while let Some(gone) = block.take_any(MessageState::Ready) {
-                    gone.names().for_each(|name| deferred_free.name(name));
+            if block.live() > purged {
+                for state in PURGED {
+                    while let Some(gone) = block.take_any(state) {
+                        gone.names().for_each(|name| deferred_free.name(name));
+                    }
                 }
                 after = (u64::from(block.live()), block.bytes());
                 apart_after = block.apart_bytes();
             } else {
-                block.forget(MessageState::Ready);
+                for state in PURGED {
+                    block.forget(state);
+                }
                 if let Some(block) = entry.block.take() {
                     deferred_free.block(block);
                 }

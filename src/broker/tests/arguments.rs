@@ -60,7 +60,17 @@ fn each_argument_has_its_type_and_range() {
     bad("x-queue-type", string("stream"));
     bad("x-queue-type", string("nope"));
     bad("x-queue-type", Value::Uint(1));
-    bad("x-delayed-retry-min", Value::Uint(1));
+    good("x-delayed-retry-min", Value::Uint(1));
+    bad("x-delayed-retry-min", Value::Uint(0));
+    good("x-delayed-retry-type", string("failed"));
+    bad("x-delayed-retry-type", string("always"));
+    good(
+        "x-delayed-retry-multiplier",
+        Value::Double(1.5_f64.to_bits()),
+    );
+    bad("x-delayed-retry-multiplier", Value::Uint(101));
+    good("x-delayed-retry-jitter", Value::Ubyte(100));
+    bad("x-delayed-retry-jitter", Value::Ubyte(101));
     bad("x-max-age", string("1D"));
     good("x-queue-leader-locator", string("balanced"));
     good("x-whatever", Value::Null);

@@ -300,6 +300,11 @@ fn operator_policies_take_what_rabbitmq_gives_them_and_dead_letter_keys() {
         "dead-letter-exchange",
         "dead-letter-routing-key",
         "dead-letter-strategy",
+        "delayed-retry-jitter",
+        "delayed-retry-max",
+        "delayed-retry-min",
+        "delayed-retry-multiplier",
+        "delayed-retry-type",
         "delivery-limit",
         "expires",
         "max-in-memory-bytes",
@@ -316,6 +321,27 @@ fn operator_policies_take_what_rabbitmq_gives_them_and_dead_letter_keys() {
         .iter()
         .filter(|key| key.operator);
     assert_eq!(taken.map(|key| key.name).collect::<Vec<_>>(), expect);
+}
+
+#[test]
+fn a_policy_that_delays_names_its_shortest_delay_and_no_longest_below_it() {
+    let refused =
+        |definition: &[(&str, Value)]| match policy(false, ("p", "", 0, "queues"), definition) {
+            Err(Error::BadArgument { argument, why, .. }) => (argument.to_string(), why),
+            other => panic!("{other:?}"),
+        };
+    let kind = ("delayed-retry-type", Value::string("all"));
+    let min = |ms| ("delayed-retry-min", Value::Uint(ms));
+    let (key, why) = refused(std::slice::from_ref(&kind));
+    assert_eq!(key, "delayed-retry-type");
+    assert!(why.contains("needs the key delayed-retry-min"), "{why}");
+    let max = ("delayed-retry-max", Value::Uint(9));
+    let (key, why) = refused(&[kind.clone(), min(10), max]);
+    assert_eq!(key, "delayed-retry-max");
+    assert!(why.contains("which is 10, and is 9"), "{why}");
+    assert!(policy(false, ("p", "", 0, "queues"), &[kind, min(10)]).is_ok());
+    let off = ("delayed-retry-type", Value::string("disabled"));
+    assert!(policy(true, ("p", "", 0, "queues"), &[off]).is_ok());
 }
 
 #[test]

@@ -44,8 +44,15 @@ pub(super) struct ImportDefinitions {
 /// Prefix of the names of hash algorithms that RabbitMQ has.
 const RABBITMQ_HASHES: &str = "rabbit_password_hashing_";
 
-/// Policy keys that RabbitMQ does not have.
-const OWN_KEYS: [&str; 1] = ["on-undeliverable"];
+/// Policy keys that RabbitMQ 4.0.5 refuses; later ones know some of them.
+const OWN_KEYS: [&str; 6] = [
+    "on-undeliverable",
+    "delayed-retry-jitter",
+    "delayed-retry-max",
+    "delayed-retry-min",
+    "delayed-retry-multiplier",
+    "delayed-retry-type",
+];
 
 /// The path of all definitions, or of those of the named vhost.
 fn path(api: &Api) -> Path {

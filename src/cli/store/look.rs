@@ -134,6 +134,7 @@ impl VhostReading {
                 }
                 Fact::Removed { queue, .. }
                 | Fact::Returned { queue, .. }
+                | Fact::Delayed { queue, .. }
                 | Fact::Changed { queue, .. }
                 | Fact::DeadPending { queue, .. }
                 | Fact::Died { queue, .. }

@@ -58,6 +58,8 @@ const QUEUE: &[Field] = &[
     ("messages_ready", "integer"),
     ("messages_unacknowledged", "integer"),
     ("messages_dead_pending", "integer"),
+    ("messages_delayed", "integer"),
+    ("delayed_retry", "string"),
     ("message_bytes", "integer"),
     ("memory", "integer"),
     ("effective_policy_definition", "object"),
@@ -367,7 +369,7 @@ const BROWSE_QUERY: &[(&str, &str)] = &[
     ),
     (
         "state",
-        "ready (unless given), unacknowledged or dead_pending",
+        "ready (unless given), unacknowledged, delayed or dead_pending",
     ),
     ("encoding", "of payloads: auto (unless given) or base64"),
     ("truncate", "bytes of a payload that are shown"),

@@ -35,6 +35,20 @@ fn inserted(queues: &[QueueId], body: Body) -> Fact {
     }
 }
 
+/// The same message as it is told anew in its queue.
+fn changed(queue: QueueId, body: u64) -> Fact {
+    let Fact::Inserted { message, route, .. } = inserted(&[queue], Body::Named) else {
+        unreachable!("it is inserted");
+    };
+    Fact::Changed {
+        queue,
+        position: Position(7),
+        message,
+        route,
+        body: Body::At(Lsn(body)),
+    }
+}
+
 fn removed(queue: QueueId, body: u64) -> Fact {
     Fact::Removed {
         queue,
@@ -51,6 +65,7 @@ fn words(record: &Record) -> Vec<String> {
             format!("in {queues:?} {body:?}")
         }
         Fact::Removed { queue, .. } => format!("out {}", queue.0),
+        Fact::Changed { queue, body, .. } => format!("changed {} {body:?}", queue.0),
         other => format!("{other:?}"),
     };
     record.facts.iter().map(word).collect()
@@ -126,6 +141,27 @@ fn a_death_takes_over_the_body_of_an_unwritten_message() {
         vec![inserted(&[DEAD], Body::At(Lsn(2))), removed(Q, 2)],
     ];
     check(records, &[], &[&["in [3] Named"]], &[(DEAD, 2, 3)]);
+}
+
+/// A dead letter that overflowed its queue in the record of its death, and waited there for a target,
+/// referred to the body by the record that the journal left out: after a crash it was lost.
+#[test]
+fn a_dead_letter_that_waits_at_once_or_comes_back_refers_to_the_body_where_it_is() {
+    let records = vec![
+        vec![inserted(&[Q], Body::Named)],
+        vec![
+            inserted(&[DEAD], Body::At(Lsn(2))),
+            removed(Q, 2),
+            changed(DEAD, 2),
+        ],
+        vec![changed(DEAD, 2)],
+    ];
+    let expect: &[&[&str]] = &[
+        &["in [3] Named", "changed 3 At(Lsn(3))"],
+        &["changed 3 At(Lsn(3))"],
+    ];
+    let renamed = (DEAD, 2, 3);
+    check(records, &[], expect, &[renamed, renamed, renamed]);
 }
 
 #[test]

@@ -171,6 +171,7 @@ pub(super) fn vhost_totals(vhost: &Vhost) -> Result<Totals, Failed> {
                 ready: info.messages_ready,
                 unacknowledged: info.messages_unacknowledged,
                 dead_pending: info.messages_dead_pending,
+                delayed: info.messages_delayed,
             });
         }
         if infos.len() < LISTING_SLICE {

@@ -352,9 +352,10 @@ pub(super) fn wanted_state(query: &Query) -> Result<MessageState, Failure> {
     match query.get("state").unwrap_or("ready") {
         "ready" => Ok(MessageState::Ready),
         "unacknowledged" => Ok(MessageState::Held),
+        "delayed" => Ok(MessageState::Delayed),
         "dead_pending" => Ok(MessageState::Dying),
         _ => Err(Failure::bad_request(
-            "the parameter 'state' must be one of ready, unacknowledged, dead_pending",
+            "the parameter 'state' must be one of ready, unacknowledged, delayed, dead_pending",
         )),
     }
 }

@@ -78,8 +78,8 @@ fn what_is_kept_and_what_is_copied_anew_is_all_there_is() {
             let now = world.now;
             let names = copies.checkpoint(&mut world.core, now, Lsn(0));
             let restored = copies.restore(&names, now, BLOCK_SHIFT);
-            let there = durable_state(&world.core, &world.archive);
-            let found = durable_state(restored.core(), &world.archive);
+            let there = durable_state(&world.core, &world.archive).at(now.wall);
+            let found = durable_state(restored.core(), &world.archive).at(now.wall);
             let differences = there.differences(&found);
             assert!(
                 differences.is_empty(),
@@ -105,8 +105,8 @@ fn copies_of_blocks_of_another_size_are_not_kept_for_more_than_they_hold() {
             let mut core = copies.restore(&names, now, block_shift).finish();
             names = copies.checkpoint(&mut core, now, Lsn(0));
             let restored = copies.restore(&names, now, block_shift);
-            let there = durable_state(&world.core, &world.archive);
-            let found = durable_state(restored.core(), &world.archive);
+            let there = durable_state(&world.core, &world.archive).at(now.wall);
+            let found = durable_state(restored.core(), &world.archive).at(now.wall);
             let differences = there.differences(&found);
             assert!(
                 differences.is_empty(),

@@ -345,10 +345,11 @@ impl Life {
 }
 
 /// All kinds that the core writes outside of checkpoints.
-const KINDS: [&str; 16] = [
+const KINDS: [&str; 17] = [
     "inserted",
     "removed",
     "returned",
+    "delayed",
     "changed",
     "dead-pending",
     "purged",

@@ -124,6 +124,7 @@ impl World {
             now,
             core: Core::new(options()),
             model: Model {
+                seed,
                 undeliverable,
                 ..Model::default()
             },

@@ -4,6 +4,7 @@ use super::Restoring;
 use crate::base::{Lsn, Millis, Name, Position, QueueId, Timestamp};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::core::admission::size_bytes;
+use crate::broker::core::delaying::restored;
 use crate::broker::queue::{DiskRef, MessageState, Pending, Queue, subqueue};
 use crate::broker::{Body, CheckpointedMessage, Entry, Fact, Policy, TopologyFact};
 use crate::deaths::Reason;
@@ -38,7 +39,16 @@ impl Restoring {
                 self.change(*queue, *position, |disk_ref| {
                     (disk_ref.failures, disk_ref.acquired) = (*failures, *acquired);
                 });
+                if let Some(queue) = self.core.queues.get_mut(queue) {
+                    queue.messages.end_delay(*position);
+                }
             }
+            Fact::Delayed {
+                queue,
+                position,
+                until,
+                left_ms,
+            } => self.delay((*queue, *position), (*until, *left_ms)),
             Fact::DeadPending {
                 queue,
                 position,
@@ -69,6 +79,15 @@ impl Restoring {
             Fact::Topology(fact) => self.topology(fact),
             // The registry is beside all vhosts; its facts are applied by `RestoringAll`.
             Fact::Registry(_) => {}
+        }
+    }
+
+    /// Lets a message wait for its time, in place of the time it waited for before.
+    fn delay(&mut self, (id, position): (QueueId, Position), told: (Timestamp, Option<u64>)) {
+        let delay = restored(self.now, told, (self.stopped, self.down_ms));
+        if let Some(queue) = self.core.queues.get_mut(&id) {
+            queue.messages.end_delay(position);
+            queue.messages.delay(position, MessageState::Ready, delay);
         }
     }
 
@@ -258,6 +277,7 @@ impl Restoring {
         let from = if waited {
             MessageState::Dying
         } else {
+            queue.messages.end_delay(position);
             MessageState::Ready
         };
         queue
@@ -280,6 +300,7 @@ impl Restoring {
             return;
         };
         let known = queue.pending.entry(position).map(|pending| pending.ticket);
+        queue.messages.end_delay(position);
         if known.is_none() && !queue.messages.kill(position, MessageState::Ready) {
             return;
         }
@@ -308,16 +329,18 @@ impl Restoring {
         let Some(queue) = self.core.queues.get_mut(&id) else {
             return;
         };
-        let mut from = Position(0);
-        while let Some(position) = queue.messages.find(MessageState::Ready, from) {
-            from = Position(position.0 + 1);
-            let gone = below
-                .iter()
-                .any(|end| subqueue(*end) == subqueue(position) && position < *end);
-            if gone && kept.binary_search(&position).is_err() {
-                queue
-                    .messages
-                    .take(position, MessageState::Ready, &mut self.core.deferred_free);
+        for state in [MessageState::Ready, MessageState::Delayed] {
+            let mut from = Position(0);
+            while let Some(position) = queue.messages.find(state, from) {
+                from = Position(position.0 + 1);
+                let gone = below
+                    .iter()
+                    .any(|end| subqueue(*end) == subqueue(position) && position < *end);
+                if gone && kept.binary_search(&position).is_err() {
+                    queue
+                        .messages
+                        .take(position, state, &mut self.core.deferred_free);
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod assignment;
 mod dead_letters;
+mod delays;
 mod discard;
 mod durability;
 mod evidence;

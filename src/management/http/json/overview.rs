@@ -63,6 +63,8 @@ pub struct QueueTotals {
     pub unacknowledged: u64,
     /// Dead letters waiting for a target.
     pub dead_pending: u64,
+    /// Messages waiting until it is their time.
+    pub delayed: u64,
 }
 
 impl QueueTotals {
@@ -73,15 +75,17 @@ impl QueueTotals {
             ready: self.ready + other.ready,
             unacknowledged: self.unacknowledged + other.unacknowledged,
             dead_pending: self.dead_pending + other.dead_pending,
+            delayed: self.delayed + other.delayed,
         }
     }
 
     /// Its fields, with rates, as RabbitMQ has them in several objects.
     pub fn fields(self, rates: Rates<3>) -> Map<String, Value> {
-        let total = self.ready + self.unacknowledged;
+        let total = self.ready + self.unacknowledged + self.delayed;
         let counts = [total, self.ready, self.unacknowledged];
         let mut fields = stats::messages(Counted { counts, rates });
         fields.insert("messages_dead_pending".to_owned(), json!(self.dead_pending));
+        fields.insert("messages_delayed".to_owned(), json!(self.delayed));
         fields
     }
 }

@@ -6,11 +6,12 @@ use super::overview::QueueTotals;
 use super::stats::{self, Counted};
 use super::value::{arguments, to_json};
 use super::{no_rate, put};
-use crate::base::Name;
+use crate::base::{Name, Timestamp};
 use crate::broker::arguments::QueueType;
 use crate::broker::names::{QUARANTINE, QUARANTINE_IGNORES};
 use crate::broker::policy::Policies;
-use crate::broker::{ByReason, Drops, QueueCounters, QueueDetails};
+use crate::broker::queue::DelayedSpan;
+use crate::broker::{ByReason, Drops, QueueCounters, QueueDetails, QueueInfo};
 use crate::deaths::Reason;
 use crate::management::samples::{self, VhostSample};
 use crate::wire;
@@ -31,9 +32,18 @@ pub struct QueueContext<'a> {
 /// The JSON of a queue, as in listings.
 pub fn queue(place: QueueContext<'_>, details: &QueueDetails) -> Value {
     let info = &details.info;
-    let messages = info.messages_ready + info.messages_unacknowledged;
-    let bytes_unacknowledged = details.live_bytes.saturating_sub(info.ready_bytes);
-    let bytes = info.ready_bytes + bytes_unacknowledged;
+    let messages = all(info);
+    let bytes_unacknowledged = details
+        .live_bytes
+        .saturating_sub(info.ready_bytes + details.delayed.bytes);
+    let bytes = info.ready_bytes + bytes_unacknowledged + details.delayed.bytes;
+    let delayed_at = |end: fn(&DelayedSpan) -> Timestamp| {
+        let span = details.delayed_span.as_ref();
+        span.map(|span| end(span).0)
+    };
+    let delayed_retry = details.delayed_retry;
+    let delayed_retry =
+        delayed_retry.map_or_else(|| "disabled".to_owned(), |retry| retry.to_string());
     let on_disk = details.on_disk;
     let (persistent, persistent_bytes) = match details.queue_type {
         QueueType::Classic => (details.durable.messages, details.durable.bytes),
@@ -67,6 +77,9 @@ pub fn queue(place: QueueContext<'_>, details: &QueueDetails) -> Value {
             rates: place.rates.queues.of(&info.id),
         }),
         "dead_letters": dead_letters(&details.counters),
+        "delayed_retry": delayed_retry,
+        "next_delayed_at": delayed_at(|span| span.next),
+        "last_delayed_at": delayed_at(|span| span.last),
     });
     if let Value::Object(fields) = &mut body {
         let rates = place.rates.queue_messages.of(&info.id);
@@ -77,12 +90,18 @@ pub fn queue(place: QueueContext<'_>, details: &QueueDetails) -> Value {
     body
 }
 
+/// The messages of a queue but for dead letters that wait.
+const fn all(info: &QueueInfo) -> u64 {
+    info.messages_ready + info.messages_unacknowledged + info.messages_delayed
+}
+
 /// The number that a listing sorts queues by, if the field is one: sorting needs it for all queues,
 /// and describing them would take many times as long.
 pub fn number(field: &str, details: &QueueDetails) -> Option<u64> {
     let info = &details.info;
     Some(match field {
-        "messages" => info.messages_ready + info.messages_unacknowledged,
+        "messages" => all(info),
+        "messages_delayed" => info.messages_delayed,
         "messages_ready" => info.messages_ready,
         "messages_unacknowledged" => info.messages_unacknowledged,
         "messages_dead_pending" => info.messages_dead_pending,
@@ -108,6 +127,7 @@ pub const fn totals(details: &QueueDetails) -> QueueTotals {
         ready: details.info.messages_ready,
         unacknowledged: details.info.messages_unacknowledged,
         dead_pending: details.info.messages_dead_pending,
+        delayed: details.info.messages_delayed,
     }
 }
 

@@ -141,6 +141,15 @@ fn arguments(random: &mut Random, names: &[String], number: usize) -> Vec<(Name,
             Value::Long(1 + i64::try_from(random.below(60)).unwrap()),
         );
     }
+    if random.one_in(4) {
+        let types: &[&str] = &["all", "failed", "returned"];
+        put("x-delayed-retry-type", text(random.pick(types).unwrap()));
+        put(
+            "x-delayed-retry-min",
+            Value::Long(1 + i64::try_from(random.below(20)).unwrap()),
+        );
+        put("x-delayed-retry-jitter", Value::Long(50));
+    }
     if is_quorum && random.one_in(2) {
         put(
             "x-delivery-limit",

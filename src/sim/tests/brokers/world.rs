@@ -742,7 +742,12 @@ pub(super) fn present(machine: &Machine, is_deep: bool) -> Result<Present, Strin
     let vhost = machine.vhost();
     for (queue, live) in queues {
         let mut found = 0;
-        for state in [MessageState::Ready, MessageState::Held, MessageState::Dying] {
+        for state in [
+            MessageState::Ready,
+            MessageState::Held,
+            MessageState::Delayed,
+            MessageState::Dying,
+        ] {
             let piece = vhost.browse(&queue, state, Position(0), usize::MAX);
             let piece = piece.map_err(|_| "the vhost failed")?;
             found += piece.messages.len() as u64;

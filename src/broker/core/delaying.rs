@@ -1,0 +1,114 @@
+//! Messages that wait in their queue until it is their time. [evidence part 5]
+
+use bytes::Bytes;
+
+use super::Core;
+use crate::base::{Now, Position, QueueId, Seed, Timestamp};
+use crate::broker::Fact;
+use crate::broker::arguments::DURATION_MS_MAX;
+use crate::broker::delay::Draw;
+use crate::broker::queue::{Delay, Growth, MessageState, Queue};
+use crate::message;
+
+impl Core {
+    /// The instant that the annotations of a `modified` outcome name, if they do and it counts.
+    pub(super) fn instant_in(&self, annotations: Option<&Bytes>) -> Option<Timestamp> {
+        let annotations = annotations.filter(|_| self.options.delivery_times)?;
+        message::delivery_time(annotations)
+    }
+}
+
+/// Puts a held message back to its position: it is ready, or waits until the instant that the
+/// consumer named, else as the queue's settings say. Returns how it waits, if it does.
+#[inline]
+pub(super) fn requeue_or_delay(
+    (now, seed): (Now, Seed),
+    queue: &mut Queue,
+    position: Position,
+    (has_failed, not_before): (bool, Option<Timestamp>),
+) -> Option<Delay> {
+    queue.growth = Growth::Grown;
+    if (queue.settings.delayed_retry.is_some() || not_before.is_some())
+        && let Some(delay) = delay_of((now, seed), queue, position, (has_failed, not_before))
+    {
+        queue.messages.delay(position, MessageState::Held, delay);
+        return Some(delay);
+    }
+    queue.messages.requeue(position);
+    queue.selecting.requeued(position);
+    None
+}
+
+fn delay_of(
+    (now, seed): (Now, Seed),
+    queue: &Queue,
+    position: Position,
+    (has_failed, not_before): (bool, Option<Timestamp>),
+) -> Option<Delay> {
+    if let Some(not_before) = not_before {
+        return until(now, not_before);
+    }
+    let draw = Draw {
+        seed,
+        queue: queue.id,
+        position,
+    };
+    let failures = queue.messages.slot(position)?.failures;
+    let retry = queue.settings.delayed_retry?;
+    let delay_ms = retry.delay_ms(has_failed, failures, draw)?;
+    Some(lasting(now, delay_ms))
+}
+
+/// A delay of so many milliseconds.
+pub(super) fn lasting(now: Now, delay_ms: u64) -> Delay {
+    Delay {
+        due: now.mono.plus(delay_ms),
+        until: later(now.wall, delay_ms),
+        is_named: false,
+    }
+}
+
+/// A delay until an instant, ten years ahead at most; none if that has passed.
+pub(super) fn until(now: Now, instant: Timestamp) -> Option<Delay> {
+    let left_ms = u64::try_from(instant.0.saturating_sub(now.wall.0)).ok()?;
+    let left_ms = Some(left_ms.min(DURATION_MS_MAX)).filter(|left_ms| *left_ms > 0)?;
+    Some(Delay {
+        is_named: true,
+        ..lasting(now, left_ms)
+    })
+}
+
+fn later(wall: Timestamp, ms: u64) -> Timestamp {
+    Timestamp(wall.0.saturating_add_unsigned(ms))
+}
+
+/// The fact that a message waits: an instant that was named is told as that, a duration also by
+/// what is left of it.
+pub(super) fn delayed(now: Now, (queue, position): (QueueId, Position), delay: Delay) -> Fact {
+    Fact::Delayed {
+        queue,
+        position,
+        until: delay.until,
+        left_ms: (!delay.is_named).then(|| delay.due.since(now.mono)),
+    }
+}
+
+/// The delay that a fact told, in a core that is being rebuilt: the rest of a duration by the
+/// journal's clock, which stopped at `stopped` and `down_ms` ago, and what is left until an instant
+/// by the wall clock.
+pub(super) fn restored(
+    now: Now,
+    (until, left_ms): (Timestamp, Option<u64>),
+    (stopped, down_ms): (Timestamp, u64),
+) -> Delay {
+    let rest = |wall: Timestamp| u64::try_from(until.0.saturating_sub(wall.0)).unwrap_or(0);
+    let rest_ms = match left_ms {
+        Some(left_ms) => rest(stopped).saturating_sub(down_ms).min(left_ms),
+        None => rest(now.wall).min(DURATION_MS_MAX),
+    };
+    Delay {
+        due: now.mono.plus(rest_ms),
+        until,
+        is_named: left_ms.is_none(),
+    }
+}
