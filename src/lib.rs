@@ -115,7 +115,10 @@ pub use broker::registry::RegistryError;
 #[doc(hidden)]
 pub use cli::main;
 pub use config::Settings;
-pub use management::{Refusal, Status};
+pub use management::{
+    Culprit, Explanation, LifeStep, NextStep, Refusal, Status, TargetQueue, TracedSetting,
+    Whereabouts,
+};
 pub use metrics::Detail;
 pub use server::{
     Admin, AmqpError, Broker, Builder, Cause, Consumer, ConsumerBuilder, Death, Delivery,

@@ -341,6 +341,9 @@ pub const PARAMETERS_MAX: usize = 1_024;
 pub const POLICIES_MAX: usize = 1_024;
 /// Bytes of arguments of what is listed that are copied under one hold of the core's lock.
 pub const LISTING_SLICE_BYTES: usize = 64 * 1024;
+/// Bindings of a queue among which the one that a message came by is looked for when the message is
+/// explained; behind them none is found.
+pub const EXPLAIN_BINDINGS_MAX: usize = 64;
 /// Arguments of one queue, exchange or binding, in bytes: their texts, and 8 for each name and value.
 /// They are copied whenever it is declared, listed or shown.
 pub const ARGUMENTS_BYTES_MAX: usize = 32 * 1024;

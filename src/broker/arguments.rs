@@ -135,6 +135,16 @@ pub struct QueueArguments {
     echoed: Vec<(Name, Value)>,
 }
 
+impl QueueArguments {
+    /// Those of a queue of this type that gives no others.
+    pub fn of_type(queue_type: QueueType) -> Self {
+        Self {
+            queue_type,
+            ..Self::default()
+        }
+    }
+}
+
 /// The properties that a declaration gives besides its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueProperties {

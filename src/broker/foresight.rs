@@ -1,9 +1,14 @@
 //! What the core foresees for a message: what may happen to it next, and what would become of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::{Name, QueueId};
+use crate::base::{Millis, Name, Now, Position, QueueId};
 use crate::broker::DropCause;
+use crate::broker::arguments::{OnUndeliverable, QueueArguments};
+use crate::broker::policy::{EffectiveSettings, Policies};
+use crate::broker::queue::MessageState;
+use crate::broker::reply::Content;
 use crate::deaths::{Evidence, Reason};
 use crate::message::Route;
 
@@ -86,6 +91,67 @@ pub enum Skipped {
     Full,
     /// The queue that it waited for was deleted.
     Gone,
+}
+
+/// One message at one moment, and what may happen to it next.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The moment for which this holds.
+    pub as_of: Now,
+    /// The queue it is in.
+    pub queue: Arc<ExplainedQueue>,
+    /// Its position in the queue.
+    pub position: Position,
+    /// Its state in that queue.
+    pub state: MessageState,
+    /// The reason of its death, if it is dead and waits for a target.
+    pub waits: Option<Reason>,
+    /// The identity of the consumer that holds it, if one does.
+    pub holder: Option<Arc<Evidence>>,
+    /// When it arrived in this queue.
+    pub arrived: Millis,
+    /// When it expires; none: never.
+    pub deadline: Option<Millis>,
+    /// Whether that is its own time to live rather than the queue's.
+    pub is_deadline_own: bool,
+    /// Ready messages that are served before it, as far as positions and priorities tell.
+    pub ahead: u64,
+    /// Failed deliveries in this queue.
+    pub failures: u32,
+    /// Requeues in this queue.
+    pub acquired: u32,
+    /// The arguments of the queue.
+    pub arguments: QueueArguments,
+    /// The effective settings of the queue.
+    pub settings: EffectiveSettings,
+    /// What happens to dead letters without a target unless their queue sets it.
+    pub undeliverable: OnUndeliverable,
+    /// All policies, to find which rule gave a setting.
+    pub policies: Policies,
+    /// The key of the binding by which its route leads to this queue now; none: by none directly.
+    pub entered_by: Option<Name>,
+    /// If it died: how it was published, the queue it died in first, and the key of the binding by
+    /// which that way leads there now.
+    pub published: Option<(Route, Name, Option<Name>)>,
+    /// What may happen to it next, and what would become of it.
+    pub next: Vec<(Event, Foresight)>,
+    /// The queues that these lead to or pass over.
+    pub queues: BTreeMap<QueueId, ExplainedQueue>,
+    /// The message, or where to read it.
+    pub content: Content,
+}
+
+/// The numbers of a queue that an explanation names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExplainedQueue {
+    /// The queue's name.
+    pub name: Name,
+    /// Number of its consumers.
+    pub consumers: u64,
+    /// Number of its ready messages.
+    pub ready: u64,
+    /// Limit of ready messages; none: unlimited.
+    pub max_length: Option<u64>,
 }
 
 impl Becomes {

@@ -28,6 +28,7 @@ mod foresight;
 mod headers;
 mod matching;
 pub mod names;
+mod origins;
 pub mod policy;
 pub mod queue;
 pub mod registry;
@@ -49,9 +50,12 @@ pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, TooManyQueues, r
 pub use effects::{DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted};
 pub use error::{Error, ObjectKind};
 pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};
-pub use foresight::{Becomes, Event, ForeseenTarget, Foresight, Skipped};
+pub use foresight::{
+    Becomes, Event, Explained, ExplainedQueue, ForeseenTarget, Foresight, Skipped,
+};
 pub use headers::Attributes;
 pub use matching::Matching;
+pub use origins::Origins;
 pub use policy::Policy;
 pub use reply::{
     Browsed, BrowsedMessage, ConsumerInfo, ConsumerPlace, Content, QueueDetails, QueueInfo, Reply,

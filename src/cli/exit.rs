@@ -110,6 +110,11 @@ impl Failure {
         }
     }
 
+    /// Whether its text has this word.
+    pub(super) fn says(&self, word: &str) -> bool {
+        self.what.contains(word)
+    }
+
     /// A failure because the command line is invalid.
     pub(super) fn usage(what: impl Into<String>) -> Self {
         Self::new(FailureKind::Usage, what)

@@ -12,6 +12,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "publish",
             "consume",
             "deaths",
+            "explain",
             "dead_letter_groups",
             "discard_message",
             "get",

@@ -13,6 +13,7 @@ mod dead_letters;
 mod deaths;
 mod describe;
 mod exit;
+mod explain;
 mod help;
 mod manage;
 mod output;

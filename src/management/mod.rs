@@ -13,6 +13,7 @@ mod body;
 mod bounds;
 #[cfg(feature = "http")]
 pub mod definitions;
+mod explain;
 #[cfg(feature = "http")]
 pub mod http;
 mod node;
@@ -27,6 +28,9 @@ pub use administration::{
     Change, NewPassword, Planned, UserChange, UserLimit, VhostChange, VhostLimit,
 };
 pub use body::{BindingBody, ExchangeBody, QueueBody};
+pub use explain::{
+    Culprit, Explanation, LifeStep, NextStep, TargetQueue, TracedSetting, Whereabouts,
+};
 #[cfg(test)]
 pub use node::handle;
 pub use node::{Answer, Audited, Caller, Outcome, Prepared, Progress, RequestError};

@@ -10,11 +10,12 @@ use super::errors::StartError;
 use super::setup;
 use super::shared::Shared;
 use crate::access::Password;
-use crate::base::{Lsn, Meter, Name, Now};
+use crate::base::{Lsn, Meter, Name, Now, Position};
 use crate::broker::registry::{Registry, RegistryError, RegistryFact};
 use crate::broker::{Command, Core, Effects, LogEvent, Reply};
 use crate::config::Settings;
-use crate::management::{Change, Refusal, Status};
+use crate::deaths::Viewer;
+use crate::management::{Change, Explanation, Refusal, Status};
 use crate::node::Outbox;
 use crate::store::StoreState;
 
@@ -101,6 +102,63 @@ impl Admin {
         let shared = Arc::clone(&self.shared);
         let changed = tokio::task::spawn_blocking(move || shared.change(change, hashed)).await;
         changed.unwrap_or_else(|_| Err(internal("compiling an expression failed".to_owned())))
+    }
+
+    /// Explains a message of a queue: its life so far, where it is, and what would become of it if
+    /// one thing or the other happened. Changes nothing.
+    ///
+    /// Errors: 404: there is no such vhost, queue or message. 500: the vhost failed, or the message
+    /// cannot be read.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use coroner::{Broker, Value};
+    ///
+    /// let broker = Broker::builder().start().await?;
+    /// let admin = broker.admin();
+    /// let to = |name: &str| Value::String(name.to_owned());
+    /// let dead = [
+    ///     ("x-dead-letter-exchange", to("")),
+    ///     ("x-dead-letter-routing-key", to("failed")),
+    /// ];
+    /// admin.declare_queue("/", "jobs", &dead).await?;
+    /// broker.publisher("/queues/jobs").open().await?.publish("cut the hedge").await?;
+    ///
+    /// // Nobody declared the queue for failed jobs.
+    /// let explained = admin.explain("/", "jobs", 0).await?;
+    /// let rejected = explained.next.iter().find(|step| step.event == "rejected").unwrap();
+    /// assert_eq!((rejected.verdict, rejected.cause), ("quarantined", Some("unroutable")));
+    ///
+    /// admin.declare_queue("/", "failed", &[]).await?;
+    /// let explained = admin.explain("/", "jobs", 0).await?;
+    /// let rejected = explained.next.iter().find(|step| step.event == "rejected").unwrap();
+    /// assert_eq!((rejected.verdict, &*rejected.targets[0].queue), ("dead_lettered", "failed"));
+    /// # broker.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn explain(
+        &self,
+        vhost: &str,
+        queue: &str,
+        position: u64,
+    ) -> Result<Explanation, Refusal> {
+        let (core, queue, vhost) = (self.vhost(vhost)?, queue.to_owned(), vhost.to_owned());
+        let explained = tokio::task::spawn_blocking(move || {
+            let explained = core.explain((&queue, Position(position)), None);
+            let explained = explained.map_err(|_| failed(&vhost))?;
+            let Some(explained) = explained else {
+                let why = format!("queue '{queue}' has no message at position {position}");
+                let status = Status::NotFound;
+                return Err(Refusal { status, why });
+            };
+            let told = Explanation::of(&explained, Viewer::Monitor);
+            let unreadable = || internal("the message cannot be read".to_owned());
+            told.ok_or_else(unreadable)
+        });
+        let broke = |_| Err(internal("explaining failed".to_owned()));
+        explained.await.unwrap_or_else(broke)
     }
 
     pub(super) const fn shared(&self) -> &Arc<Shared> {

@@ -15,6 +15,7 @@ mod delaying;
 mod discard;
 mod dispatch;
 mod drops;
+mod explain;
 mod failure;
 mod foresee;
 mod ledger;

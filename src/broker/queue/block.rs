@@ -430,6 +430,16 @@ impl Block {
         None
     }
 
+    /// Number of slots in a state before an index.
+    pub(super) fn count_before(&self, state: MessageState, at: usize) -> u64 {
+        let words = (0..at.div_ceil(64)).map(|index| {
+            let left = at - index * 64;
+            let mask = if left < 64 { bit(left) - 1 } else { u64::MAX };
+            (self.word(state, index) & mask).count_ones()
+        });
+        words.map(u64::from).sum()
+    }
+
     #[inline]
     fn word(&self, state: MessageState, index: usize) -> u64 {
         self.bits

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::limits::MESSAGE_JOIN_BYTES_MAX;
-use crate::base::{HolderId, Millis, Position, invariant, uncount};
+use crate::base::{HolderId, Meter, Millis, Position, invariant, uncount};
 use crate::broker::arguments::QueueType;
 use crate::message::Message;
 
@@ -553,6 +553,16 @@ impl Messages {
             .enumerate()
             .map(|(i, subqueue)| pack(i, subqueue.next_place()))
             .collect()
+    }
+
+    /// Number of ready messages of higher priority, or of the same priority and an earlier
+    /// position.
+    pub fn ready_before(&self, position: Position, meter: &mut Meter) -> u64 {
+        let (subqueue, place) = unpack(position);
+        let higher = self.subqueues.iter().skip(subqueue + 1);
+        let higher: u64 = higher.map(Subqueue::ready).sum();
+        let same = self.subqueues.get(subqueue);
+        higher + same.map_or(0, |same| same.ready_before(place, meter))
     }
 
     /// Removes all ready messages; returns their number.

@@ -5,7 +5,7 @@ mod paging;
 use std::collections::VecDeque;
 
 use crate::base::limits::{ALLOCATOR_WASTE_PARTS, MESSAGE_OVERHEAD_BYTES};
-use crate::base::{HolderId, Lsn, Millis, uncount};
+use crate::base::{HolderId, Lsn, Meter, Millis, Step, uncount};
 
 use super::block::Block;
 use super::deferred_free::DeferredFree;
@@ -403,6 +403,16 @@ impl Subqueue {
             at = 0;
         }
         None
+    }
+
+    /// Number of ready messages before a place.
+    pub fn ready_before(&self, place: u64, meter: &mut Meter) -> u64 {
+        let (last, at) = self.split(place.saturating_sub(self.first));
+        let cells = self.blocks.iter().take(last);
+        meter.charge(Step::Pair, last);
+        let before: u64 = cells.map(|cell| u64::from(cell.ready)).sum();
+        let block = self.blocks.get(last).and_then(|cell| cell.block.as_ref());
+        before + block.map_or(0, |block| block.count_before(MessageState::Ready, at))
     }
 
     /// Removes all ready messages at once. Blocks without other messages are handed over, to be

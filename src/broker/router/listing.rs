@@ -1,14 +1,16 @@
 //! Paged listings of bindings: one page takes a bounded time, however many there are.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use super::Router;
-use crate::base::limits::{LISTING_SLICE, LISTING_SLICE_BYTES};
-use crate::base::{Account, Name};
-use crate::broker::Destination;
+use crate::base::limits::{EXPLAIN_BINDINGS_MAX, LISTING_SLICE, LISTING_SLICE_BYTES};
+use crate::base::{Account, Gauge, Name, Steps};
 use crate::broker::argument_value::weight;
-use crate::broker::binding::Binding;
+use crate::broker::binding::{Binding, ResolvedDestination};
+use crate::broker::exchange::Exchange;
+use crate::broker::{Attributes, Destination};
+use crate::message::Route;
 
 /// A filter for bindings; an absent field matches everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -228,10 +230,45 @@ impl Router {
         }
     }
 
+    /// The first binding by which a message with this route goes straight from its exchange to a
+    /// queue; none for the default exchange, which has none. Only some bindings are looked at, and
+    /// none is found behind those.
+    pub fn binding_between(
+        &self,
+        route: &Route,
+        queue: &Name,
+        attributes: &impl Attributes,
+    ) -> Option<Arc<Binding>> {
+        let id = self.queue(queue)?;
+        let exchange = self.exchange_named(&route.exchange)?;
+        let place = ResolvedDestination::Queue(id);
+        let bound = self
+            .by_destination
+            .get(&Destination::Queue(queue.clone()))?;
+        let bound = bound.iter().filter(|(_, source)| **source == exchange.id);
+        let mut bound = bound.take(EXPLAIN_BINDINGS_MAX).map(|(binding, _)| binding);
+        let leads = |binding: &&Arc<Binding>| {
+            // The only binding of an exchange that is otherwise the same.
+            let lone = (self.seed, &Gauge::default());
+            let Ok(mut lone) = Exchange::new(exchange.id, exchange.spec.clone(), lone) else {
+                return false;
+            };
+            lone.add(binding, place);
+            let (steps, mut is_found) = (Steps::default(), false);
+            let pick = |places: &[ResolvedDestination]| places.first().copied();
+            let _ = lone.matching(&route.keys, attributes, &steps, pick, |_| {
+                is_found = true;
+                ControlFlow::Break(())
+            });
+            is_found
+        };
+        bound.find(leads).cloned()
+    }
+
     /// Bindings from an exchange whose destination exists.
     pub(super) fn live_bindings<'a>(
         &'a self,
-        exchange: &'a crate::broker::exchange::Exchange,
+        exchange: &'a Exchange,
     ) -> impl Iterator<Item = &'a Arc<Binding>> {
         let bindings = exchange.bindings().iter();
         let live = bindings.filter(|(_, place)| self.is_live(**place));

@@ -97,6 +97,7 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<super::deaths::Deaths>(),
     entry::<super::dead_letters::DeadLetterGroups>(),
     entry::<super::dead_letters::DiscardMessage>(),
+    entry::<super::explain::Explain>(),
     entry::<connections::CloseConnection>(),
     entry::<connections::CloseAllConnections>(),
     entry::<connections::CloseAllUserConnections>(),

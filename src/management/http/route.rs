@@ -94,6 +94,8 @@ pub enum Endpoint {
     DiscardMessage,
     /// Counts the messages of a queue by what they have in common.
     Groups,
+    /// Explains a message of a queue.
+    ExplainMessage,
     /// Shows the name of the broker.
     ClusterName,
     /// Lists the nodes: there is one.

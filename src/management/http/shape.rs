@@ -100,6 +100,12 @@ const GROUPS: &[Field] = &[
     ("complete", "boolean"),
     ("as_of", "integer"),
 ];
+const EXPLANATION: &[Field] = &[
+    ("as_of", "integer"),
+    ("life", "array"),
+    ("now", "object"),
+    ("next", "array"),
+];
 const CONNECTION: &[Field] = &[
     ("name", "string"),
     ("node", "string"),
@@ -219,6 +225,7 @@ impl Endpoint {
             Self::Version => Answer::Text,
             Self::GetMessages => Answer::List(MESSAGE),
             Self::Publish | Self::BrowseMessages | Self::Groups => Answer::Object(self.few()),
+            Self::ExplainMessage => Answer::Object(EXPLANATION),
             Self::Overview => Answer::Object(OVERVIEW),
             Self::ClusterName | Self::GlobalParameter => Answer::Object(NAMED),
             Self::Nodes => Answer::List(NODE),
@@ -327,6 +334,13 @@ impl Endpoint {
         match self {
             Self::BrowseMessages => BROWSE_QUERY,
             Self::Groups => GROUPS_QUERY,
+            Self::ExplainMessage => &[
+                (
+                    "condition",
+                    "the condition of the error that a consumer would give",
+                ),
+                ("description", "the description of that error"),
+            ],
             Self::DeleteQueue => &[
                 ("if-empty", "true: only without messages"),
                 ("if-unused", "true: only without consumers"),

@@ -308,6 +308,11 @@ impl<D: Disk> Vhost<D> {
         Ok(seen)
     }
 
+    /// The time of the node's clock.
+    pub(crate) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
     /// The pager of the node.
     pub(crate) fn pager(&self) -> &Pager<D> {
         &self.pager

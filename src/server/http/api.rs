@@ -17,8 +17,8 @@ use super::body::{Bodies, HeldBody};
 use super::reply::{self, Reply};
 use super::users::{self, Of};
 use super::{
-    attempts, checks, connections, definitions, door, groups, listings, login, messages, objects,
-    parameters, policies, process, rights,
+    attempts, checks, connections, definitions, door, explain, groups, listings, login, messages,
+    objects, parameters, policies, process, rights,
 };
 use crate::access::Peer;
 use crate::base::Name;
@@ -223,6 +223,7 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::BrowseMessages => messages::browse(&call).await,
         Endpoint::DiscardMessage => messages::discard(&call).await,
         Endpoint::Groups => groups::groups(&call).await,
+        Endpoint::ExplainMessage => explain::explain(&call).await,
         Endpoint::Publish => messages::publish(&call).await,
         Endpoint::QueueBindings => objects::bindings_to_queue(&call).await,
         Endpoint::BindingsFrom => objects::bindings_from(&call).await,

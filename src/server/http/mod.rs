@@ -20,6 +20,7 @@ mod checks;
 mod connections;
 mod definitions;
 mod door;
+mod explain;
 mod groups;
 mod health;
 mod listings;

@@ -1,6 +1,7 @@
 //! JSON of answers, from plain data. Field names are RabbitMQ's.
 
 pub mod connection;
+pub mod explain;
 pub mod groups;
 pub mod message;
 pub mod overview;

@@ -301,6 +301,13 @@ pub(super) const ROUTES: &[Route] = &[
         "Dead letters of a queue by what they have in common, with counts (not in RabbitMQ)",
     ),
     route(
+        Method::Get,
+        "/api/queues/{vhost}/{name}/messages/{position}/explain",
+        Endpoint::ExplainMessage,
+        Access::Vhost,
+        "A message: its life so far, where it is, what would happen next (not in RabbitMQ)",
+    ),
+    route(
         Method::Post,
         "/api/exchanges/{vhost}/{name}/publish",
         Endpoint::Publish,
