@@ -137,6 +137,9 @@ pub const PARTIAL_USER_PERCENT_MAX: usize = 75;
 pub const STREAMING_BYTES_MIN: usize = 256 * 1024;
 /// Sections in front of the body of such a message, in bytes: they are kept in memory.
 pub const STREAMING_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Time for which an alarm may hold up a large message that has begun to arrive, in milliseconds. It is given
+/// up then and its connection is read on: what ends the alarm may stand behind it.
+pub const HELD_UP_MS_MAX: u64 = 60_000;
 /// Messages that are streamed at the same time in the whole broker; each holds less than 256 KiB.
 pub const STREAMING_BODIES_MAX: u32 = 256;
 /// Bytes that a connection may have streamed that are not durable; it is not read beyond that.

@@ -10,7 +10,7 @@ use super::outbox::Outbox;
 use super::partials::{self, Permit};
 use super::vhost::{RunOutcome, Vhost};
 use crate::access::{Credentials, LoginError, Peer};
-use crate::base::limits::PARTIAL_FREE_BYTES;
+use crate::base::limits::{HELD_UP_MS_MAX, PARTIAL_FREE_BYTES};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{Charge, ConnectionId, Lsn, Millis, Name, Now};
@@ -105,6 +105,8 @@ pub(crate) struct Connection<D: Disk> {
     watched_until: Option<Millis>,
     /// Bytes of a frame that has begun to arrive.
     begun_bytes: u64,
+    /// Since when an alarm holds up a message that has begun to arrive.
+    held_up_since: Option<Millis>,
     /// Whether the last hold of the core's lock used up its time, and there is more to do.
     is_heavy: bool,
     /// Bytes that arrived so far, and that number when the permit was checked last.
@@ -140,6 +142,7 @@ impl<D: Disk> Connection<D> {
             permit: None,
             watched_until: None,
             begun_bytes: 0,
+            held_up_since: None,
             is_heavy: false,
             arrived_bytes: 0,
             arrived_before: 0,
@@ -210,6 +213,7 @@ impl<D: Disk> Connection<D> {
             self.watched_until = None;
             self.give_up_unfinished(now);
         }
+        self.give_up_held_up(now);
         self.gateway.handle_timeout(now);
     }
 
@@ -245,12 +249,40 @@ impl<D: Disk> Connection<D> {
         }
     }
 
+    /// Gives up what an alarm has held up for too long.
+    fn give_up_held_up(&mut self, now: Now) {
+        self.note_held_up(now);
+        let due = self.held_up_since.map(|since| since.plus(HELD_UP_MS_MAX));
+        if due.is_some_and(|due| due <= now.mono) {
+            self.held_up_since = None;
+            self.gateway
+                .give_up_partials(now, PARTIAL_FREE_BYTES, &held_up_message());
+            if self.gateway.is_streaming_in_alarm() {
+                self.gateway.end_streaming(now, &held_up_message());
+            }
+        }
+    }
+
+    /// Notes since when an alarm keeps it from being read in the middle of a message: not for ever, since its
+    /// peer may have sent what ends the alarm, such as its consumers, behind that message.
+    fn note_held_up(&mut self, now: Now) {
+        let is_held_up = self.gateway.is_in_alarm()
+            && (self.waits_for_disk() || self.permit.is_none() && self.needs_permit());
+        if !is_held_up {
+            self.held_up_since = None;
+        } else if self.held_up_since.is_none() {
+            self.held_up_since = Some(now.mono);
+        }
+    }
+
     /// When [`Connection::handle_timeout`] is to be called next.
     pub(crate) fn next_deadline(&self) -> Millis {
         let due = self.gateway.next_deadline().unwrap_or(Millis::NEVER);
         let permit = self.permit.as_ref();
         let due = permit.map_or(due, |(_, until)| due.min(*until));
         let due = self.watched_until.map_or(due, |until| due.min(until));
+        let held_up = self.held_up_since.map(|since| since.plus(HELD_UP_MS_MAX));
+        let due = due.min(held_up.unwrap_or(Millis::NEVER));
         if self.waits_for_journal || self.gateway.is_streaming_in_alarm() {
             due.min(self.node.clock.now().mono.plus(JOURNAL_LOOK_MS))
         } else {
@@ -296,6 +328,7 @@ impl<D: Disk> Connection<D> {
         }
         self.wait_for_durable();
         self.wait_for_journal();
+        self.note_held_up(now);
         self.unwritten_before = output.unwritten();
         self.watch_unfinished(now, input.len());
         self.count_kept(input, output);
@@ -460,6 +493,23 @@ impl<D: Disk> Connection<D> {
             || (self.gateway.is_streaming_in_alarm() && self.node.partials.is_one_by_one())
     }
 
+    /// What its reading may wait for, for the report of a simulation.
+    #[cfg(test)]
+    pub(crate) fn why_unread(&self) -> String {
+        format!(
+            "waits for the disk {}, for the journal {}, wants input {}, needs a permit {}, has one {}, is held up {:?} in an \
+             alarm {}, {} bytes of unfinished messages",
+            self.waits_for_disk(),
+            self.waits_for_journal,
+            self.gateway.wants_input(),
+            self.needs_permit(),
+            self.permit.is_some(),
+            self.held_up_since,
+            self.gateway.is_in_alarm(),
+            self.gateway.partial_bytes(),
+        )
+    }
+
     /// Whether what arrives is streamed faster than the disk takes it, or in an alarm that what waits keeps
     /// up. Not while there are consumers: what they settle makes room.
     fn waits_for_disk(&self) -> bool {
@@ -470,6 +520,15 @@ impl<D: Disk> Connection<D> {
 }
 
 /// The error for a peer that blocks others with a message, or frame, that it does not finish.
+/// The error for a peer whose message an alarm has held up for too long.
+fn held_up_message() -> Error {
+    error(
+        AmqpError::ResourceLimitExceeded,
+        "an alarm of memory, disk or journal has held up a large message for 60 s; send it again when it is over",
+    )
+}
+
+/// The error for a peer that blocks others with a message that it does not finish.
 fn unfinished_message() -> Error {
     error(
         AmqpError::ResourceLimitExceeded,

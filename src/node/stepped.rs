@@ -213,3 +213,6 @@ fn core_options(vhost: &Name, seed: Seed, journal: bool) -> CoreOptions {
         ..CoreOptions::new(vhost.clone(), seed)
     }
 }
+
+#[cfg(test)]
+mod tests;

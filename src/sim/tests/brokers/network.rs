@@ -139,12 +139,15 @@ impl Socket {
     pub(super) fn describe(&self) -> String {
         let gateway = self.connection.gateway();
         format!(
-            "connection of client {}: awaits {:?}, has work {}, {} bytes unwritten, cut {:?}",
+            "connection of client {}: awaits {:?}, has work {}, {} bytes unwritten, cut {:?}; {}, input {}, up {}",
             self.client,
             gateway.awaits(),
             gateway.has_work(),
             self.output.unwritten(),
-            self.cut
+            self.cut,
+            self.connection.why_unread(),
+            self.input.len(),
+            self.up.has_any(Millis::NEVER),
         )
     }
 

@@ -5,12 +5,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::machine::Done;
 use super::world::{Fault, Trial, World};
 use crate::base::Name;
+use crate::base::limits::HELD_UP_MS_MAX;
 use crate::broker::{Command, QueueCommand, Reply, TopologyCommand};
 use crate::store::StoreState;
 use crate::store::sim_disk::Faults;
 
 /// Rounds until everything is drained, at most.
 const ROUNDS: u64 = 3_000;
+/// Rounds of the second half between two in which a quarter of a minute passes: some things are only given up
+/// when time has passed.
+const LONG_WAIT_ROUNDS: u64 = 100;
 
 /// What a world that ended well did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,7 +51,10 @@ impl World {
                 name,
             }))?;
         self.topology.declare(&self.machine)?;
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
+            if round > ROUNDS / 2 && round % LONG_WAIT_ROUNDS == 0 {
+                self.clock.advance_us(HELD_UP_MS_MAX * 1_000 / 4);
+            }
             let is_poisoned = self.machine.store.state() == StoreState::Poisoned;
             if is_poisoned || self.machine.disk.is_off() {
                 self.crash()?;
