@@ -229,6 +229,34 @@ pub const LISTING_SLICE: usize = 256;
 pub const HISTORY_ENTRIES_MAX: usize = 64;
 /// Queues whose names are kept of folded entries, so that a loop through them is still found.
 pub const HISTORY_FOLDED_QUEUES_MAX: usize = 256;
+/// Redrives of one message that it tells of: the latest; `x-opt-redrives` numbers them through.
+pub const MESSAGE_REDRIVES_MAX: usize = 8;
+/// Redrives of a vhost that are not over: each is work beside that of clients.
+pub const REDRIVES_UNFINISHED_MAX: usize = 8;
+/// Redrives of a vhost that are over and can still be looked at; the oldest are forgotten.
+pub const REDRIVES_FINISHED_MAX: usize = 100;
+/// How long those are kept, in milliseconds: 30 days.
+pub const REDRIVE_KEPT_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
+/// How long a redrive learns what becomes of moved messages after its end, in milliseconds: a day.
+pub const REDRIVE_LEARNS_MS: u64 = 24 * 60 * 60 * 1_000;
+/// Length of the id of a redrive, in bytes.
+pub const REDRIVE_ID_BYTES_MAX: usize = 64;
+/// Length of its note, in bytes.
+pub const REDRIVE_NOTE_BYTES_MAX: usize = 1_024;
+/// Queues whose messages a redrive counts apart; of all further ones one number is kept.
+pub const REDRIVE_TARGETS_MAX: usize = 64;
+/// Messages a second that a redrive can be limited to, at most.
+pub const REDRIVE_RATE_MAX: u64 = 100_000;
+/// Messages of the largest batch of a redrive that begins with small ones.
+pub const REDRIVE_BATCH_MAX: u64 = 1_024;
+/// How long such a redrive waits what becomes of a batch, in milliseconds.
+pub const REDRIVE_BATCH_WAIT_MS: u64 = 30_000;
+/// Messages that a dry run of a redrive looks at, at most.
+pub const REDRIVE_DRY_RUN_MAX: u64 = 1_000_000;
+/// How long a dry run looks, in milliseconds.
+pub const REDRIVE_DRY_RUN_MS_MAX: u64 = 10_000;
+/// Positions of messages that a dry run shows.
+pub const REDRIVE_SAMPLE_MAX: usize = 20;
 /// Entries of one history as a receiver gets them, in bytes: 64 with the longest names and one key
 /// fit, and two with as many CC keys as there may be. More are folded.
 pub const HISTORY_ENTRIES_BYTES_MAX: usize = 160 * 1024;

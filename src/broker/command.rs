@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::binding::Binding;
+use super::redrive::RedriveCommand;
 use super::router::BindingsOf;
 use super::{DropCause, ObjectKind, PagedIn, Undeliverable};
 use crate::base::{
@@ -132,6 +133,8 @@ pub enum Command {
     Queue(QueueCommand),
     /// A request about exchanges, bindings or policies.
     Topology(TopologyCommand),
+    /// A request about redrives.
+    Redrive(RedriveCommand),
     /// Work that the broker asks for itself, for no connection.
     Upkeep(UpkeepCommand),
 }

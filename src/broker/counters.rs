@@ -5,6 +5,7 @@ use crate::base::Millis;
 use crate::base::plant::{Plant, is_planted};
 use crate::broker::DropCause;
 use crate::broker::death_counts::Conditions;
+use crate::broker::redrive::Learned;
 use crate::deaths::Reason;
 
 /// What was counted in one queue since it was declared.
@@ -73,10 +74,39 @@ pub struct Counters {
     pub annotations_ignored: u64,
     /// Messages dropped, by reason of death and cause.
     pub drops: Drops,
+    /// Messages that redrives moved, and what became of them.
+    pub redriven: Redriven,
     /// Queues declared, created and deleted.
     pub queues: QueueChurn,
     /// Sessions begun since the core was made.
     pub sessions: u64,
+}
+
+/// Messages that redrives moved since the core was made, and what became of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Redriven {
+    /// Messages that were moved to a queue or several.
+    pub moved: u64,
+    /// Messages that were discarded.
+    pub discarded: u64,
+    /// Messages that were passed: held, without a target, or not allowed.
+    pub skipped: u64,
+    /// Moved messages that a consumer accepted.
+    pub accepted: u64,
+    /// Moved messages that died before that.
+    pub died_again: u64,
+    /// Moved messages that were removed otherwise.
+    pub gone: u64,
+}
+
+impl Redriven {
+    pub(super) const fn learn(&mut self, learned: Learned, count: u64) {
+        match learned {
+            Learned::Accepted => self.accepted += count,
+            Learned::DiedAgain => self.died_again += count,
+            Learned::Gone => self.gone += count,
+        }
+    }
 }
 
 /// Declarations and deletions of queues.

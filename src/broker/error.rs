@@ -3,6 +3,7 @@
 
 use thiserror::Error;
 
+use crate::base::limits::REDRIVES_UNFINISHED_MAX;
 use crate::base::{Name, Position};
 
 /// The kind of object that an error is about.
@@ -134,6 +135,32 @@ pub enum Error {
         /// The exchange's name.
         name: Name,
     },
+    /// There is no redrive with this id. (404, `amqp:not-found`)
+    #[error("no redrive '{id}' in vhost")]
+    NoRedrive {
+        /// The id as given.
+        id: Name,
+    },
+    /// A redrive with this id was asked for with another body. (409, `amqp:precondition-failed`)
+    #[error("there is a redrive '{id}' already, and it was asked for something else")]
+    RedriveExists {
+        /// The id as given.
+        id: Name,
+    },
+    /// What was asked for does not fit the state of the redrive. (409, `amqp:precondition-failed`)
+    #[error("redrive '{id}' {is}")]
+    RedriveState {
+        /// The id as given.
+        id: Name,
+        /// What does not fit, in words.
+        is: &'static str,
+    },
+    /// The vhost has as many unfinished redrives as it may. (429, `amqp:resource-limit-exceeded`)
+    #[error(
+        "the vhost has {REDRIVES_UNFINISHED_MAX} redrives that are not over, which is the limit: wait \
+         for one, or cancel one"
+    )]
+    TooManyRedrives,
     /// The vhost has as many queues as it may. (403 in management, `amqp:resource-limit-exceeded`)
     #[error("cannot declare queue '{name}': queue limit in vhost '{vhost}' ({limit}) is reached")]
     QueueLimit {

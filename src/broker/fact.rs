@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::death_counts::{DeathCount, VhostDeaths};
 use crate::broker::exchange::ExchangeSpec;
+use crate::broker::redrive::RedriveFact;
 use crate::broker::registry::RegistryFact;
 use crate::broker::{Destination, Policy};
 use crate::deaths::Reason;
@@ -130,6 +131,8 @@ pub enum Fact {
     },
     /// So many died that no queue of the journal counts, and after so long.
     VhostDeaths(Box<VhostDeaths>),
+    /// Of a redrive.
+    Redrive(RedriveFact),
     /// Of queues, exchanges, bindings and policies.
     Topology(TopologyFact),
     /// A change of the registry, which belongs to no vhost: no core makes or applies it.
@@ -220,6 +223,7 @@ impl Fact {
             Self::Purged { .. } => "purged",
             Self::Died { .. } => "died",
             Self::VhostDeaths(_) => "vhost deaths",
+            Self::Redrive(fact) => fact.kind(),
             Self::Topology(fact) => fact.kind(),
             Self::Registry(_) => "registry",
         }
@@ -235,9 +239,16 @@ impl Fact {
             | Self::Changed { .. }
             | Self::DeadPending { .. }
             | Self::Died { .. }
-            | Self::VhostDeaths(_) => true,
+            | Self::VhostDeaths(_)
+            | Self::Redrive(RedriveFact::Moved(_) | RedriveFact::Learned { .. }) => true,
             Self::Checkpointed { .. }
             | Self::Purged { .. }
+            | Self::Redrive(
+                RedriveFact::Set(_)
+                | RedriveFact::Ended { .. }
+                | RedriveFact::Forgotten { .. }
+                | RedriveFact::Numbers { .. },
+            )
             | Self::Topology(_)
             | Self::Registry(_) => false,
         }
@@ -256,6 +267,19 @@ impl TopologyFact {
             Self::PolicySet { .. } => "policy set",
             Self::PolicyDeleted { .. } => "policy deleted",
             Self::QueueIds { .. } => "queue ids",
+        }
+    }
+}
+
+impl RedriveFact {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Set(_) => "redrive set",
+            Self::Moved(_) => "moved",
+            Self::Learned { .. } => "learned",
+            Self::Ended { .. } => "redrive ended",
+            Self::Forgotten { .. } => "redrive forgotten",
+            Self::Numbers { .. } => "redrive numbers",
         }
     }
 }

@@ -31,6 +31,7 @@ pub mod names;
 mod origins;
 pub mod policy;
 pub mod queue;
+pub mod redrive;
 pub mod registry;
 mod reply;
 pub mod router;

@@ -82,6 +82,13 @@ pub enum Reply {
         /// Parts of it that will probably not do what was meant.
         warnings: Vec<Warning>,
     },
+    /// The redrive exists.
+    RedriveSet {
+        /// Whether this command made it.
+        created: bool,
+        /// The record of the change.
+        lsn: Lsn,
+    },
     /// The command was refused: nothing was changed.
     Refused(Error),
 }

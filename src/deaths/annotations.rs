@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::redrives::REDRIVES;
 use super::{Entry, Evidence, Folded, History, Quarantined, Reason};
 use crate::base::{Name, Timestamp};
 use crate::wire::{
@@ -126,9 +127,6 @@ const LAST_CONDITION: &str = "x-opt-last-death-condition";
 const LAST_DESCRIPTION: &str = "x-opt-last-death-description";
 /// A map: who caused the latest death.
 const LAST_BY: &str = "x-opt-last-death-by";
-/// Reserved for the broker, though nothing writes it yet: it is removed from messages that clients
-/// send.
-const REDRIVES: &str = "x-opt-redrives";
 /// Why a message is in the quarantine; the queues of its cycle follow. Present only while it is
 /// there.
 const QUARANTINE_CAUSE: &str = "x-opt-quarantine-cause";

@@ -286,13 +286,6 @@ impl History {
     /// but the cycle rule looks back only to here. Otherwise a death on the way to where it was
     /// redriven from would count as a cycle. [evidence part 3]
     #[must_use]
-    #[cfg_attr(
-        not(any(test, feature = "internals")),
-        allow(
-            dead_code,
-            reason = "what brings messages back is not there yet; the journal knows it"
-        )
-    )]
     pub fn redriven(&self) -> Self {
         let mut folded = self.folded.clone();
         if let Some(folded) = &mut folded {
@@ -305,6 +298,39 @@ impl History {
             account: Account::default(),
             ..self.clone()
         }
+    }
+
+    /// Number of deaths, those of folded entries included.
+    pub fn deaths(&self) -> u64 {
+        let kept: u64 = self.entries.iter().map(|entry| entry.count).sum();
+        kept + self.folded().map_or(0, Folded::deaths)
+    }
+
+    /// Whether it died since the latest redrive; true if it was never redriven.
+    pub fn died_since_redrive(&self) -> bool {
+        self.fence != Some(0)
+    }
+
+    /// The entry of the first death.
+    pub fn first_entry(&self) -> &Arc<Entry> {
+        let Some(entry) = self.entries.get(self.first) else {
+            unreachable!("the first death has an entry");
+        };
+        entry
+    }
+
+    /// The newest entry of a death by a consumer, which is where the message failed; without one
+    /// that of the first death. [evidence part 6: `origin`]
+    pub fn origin(&self) -> &Arc<Entry> {
+        let is_failure =
+            |entry: &&Arc<Entry>| matches!(entry.reason, Reason::Rejected | Reason::DeliveryLimit);
+        let failed = self.entries.iter().find(is_failure);
+        failed.unwrap_or_else(|| self.first_entry())
+    }
+
+    /// The newest entry of a queue.
+    pub fn entry_of(&self, queue: &str) -> Option<&Arc<Entry>> {
+        self.entries.iter().find(|entry| *entry.queue == *queue)
     }
 
     /// Number of newest entries that are younger than the latest redrive; none if there was none.

@@ -452,14 +452,14 @@ fn reason(fields: &mut Fields<'_>) -> Result<Reason, HistoryError> {
         .ok_or(HistoryError::Field("reason"))
 }
 
-fn name(fields: &mut Fields<'_>, what: &'static str) -> Result<Name, HistoryError> {
+pub(super) fn name(fields: &mut Fields<'_>, what: &'static str) -> Result<Name, HistoryError> {
     fields
         .string()?
         .map(Name::from)
         .ok_or(HistoryError::Field(what))
 }
 
-fn time(fields: &mut Fields<'_>, what: &'static str) -> Result<Timestamp, HistoryError> {
+pub(super) fn time(fields: &mut Fields<'_>, what: &'static str) -> Result<Timestamp, HistoryError> {
     fields
         .timestamp()?
         .map(Timestamp)
@@ -470,7 +470,7 @@ fn flag(fields: &mut Fields<'_>, what: &'static str) -> Result<bool, HistoryErro
     fields.bool()?.ok_or(HistoryError::Field(what))
 }
 
-fn number(fields: &mut Fields<'_>, what: &'static str) -> Result<u64, HistoryError> {
+pub(super) fn number(fields: &mut Fields<'_>, what: &'static str) -> Result<u64, HistoryError> {
     fields.ulong()?.ok_or(HistoryError::Field(what))
 }
 

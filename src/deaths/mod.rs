@@ -16,6 +16,7 @@ mod history;
 mod journal;
 mod quarantined;
 mod recent;
+mod redrives;
 
 pub use annotations::{
     ANNOTATIONS, AnnotationError, DeathsView, Encoding, EvidenceLevel, Viewer, decode_deaths,
@@ -30,6 +31,7 @@ pub use history::History;
 pub use journal::{HistoryEncoder, HistoryError};
 pub use quarantined::{QuarantineCause, Quarantined, RecentlyQuarantined};
 pub use recent::{Dying, Recent};
+pub use redrives::{RecentlyRedriven, Redrive, Redrives};
 
 #[cfg(test)]
 mod tests;

@@ -23,15 +23,21 @@ pub(super) fn rejected(error: Error) -> DeliveryState {
 /// An error of the core. The one table from its errors to conditions.
 pub(super) fn core(refused: &CoreError) -> Error {
     let condition = match refused {
-        CoreError::NotFound { .. } | CoreError::NoMessage { .. } => AmqpError::NotFound,
+        CoreError::NotFound { .. } | CoreError::NoMessage { .. } | CoreError::NoRedrive { .. } => {
+            AmqpError::NotFound
+        }
         CoreError::Inequivalent { .. }
         | CoreError::BadArgument { .. }
+        | CoreError::RedriveExists { .. }
+        | CoreError::RedriveState { .. }
         | CoreError::NotIdle { .. }
         | CoreError::NotReady { .. } => AmqpError::PreconditionFailed,
         CoreError::BadRequest { .. } => AmqpError::InvalidField,
         CoreError::Reserved { .. } | CoreError::Internal { .. } => AmqpError::UnauthorizedAccess,
         CoreError::Locked { .. } | CoreError::InUse { .. } => AmqpError::ResourceLocked,
-        CoreError::QueueLimit { .. } => AmqpError::ResourceLimitExceeded,
+        CoreError::QueueLimit { .. } | CoreError::TooManyRedrives => {
+            AmqpError::ResourceLimitExceeded
+        }
     };
     error(condition, refused.to_string())
 }

@@ -27,6 +27,8 @@ pub enum Status {
     LimitReached,
     /// 409: the request contradicts an existing object, or itself.
     Conflict,
+    /// 429: there are as many as may be at a time; later there may be room.
+    TooMany,
     /// 500: the broker failed.
     InternalError,
 }
@@ -42,6 +44,7 @@ impl Status {
             Self::Forbidden | Self::LimitReached => 403,
             Self::NotFound => 404,
             Self::Conflict => 409,
+            Self::TooMany => 429,
             Self::InternalError => 500,
         }
     }
@@ -108,13 +111,18 @@ impl Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let status = match &error {
-            Error::NotFound { .. } | Error::NoMessage { .. } => Status::NotFound,
+            Error::NotFound { .. } | Error::NoMessage { .. } | Error::NoRedrive { .. } => {
+                Status::NotFound
+            }
             Error::BadRequest { .. } | Error::Locked { .. } => Status::BadRequest,
             Error::Reserved { .. } | Error::Internal { .. } => Status::Forbidden,
             Error::QueueLimit { .. } => Status::LimitReached,
+            Error::TooManyRedrives => Status::TooMany,
             Error::Inequivalent { .. }
             | Error::BadArgument { .. }
             | Error::InUse { .. }
+            | Error::RedriveExists { .. }
+            | Error::RedriveState { .. }
             | Error::NotIdle { .. }
             | Error::NotReady { .. } => Status::Conflict,
         };

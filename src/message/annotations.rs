@@ -260,7 +260,7 @@ impl Message {
     /// histories. Each once, for as long as any message has it.
     #[inline]
     pub fn charge(&self, gauge: &Gauge) {
-        if self.edited.is_some() || self.history.is_some() {
+        if self.edited.is_some() || self.history.is_some() || self.redrives.is_some() {
             self.charge_shared(gauge);
         }
     }
@@ -281,6 +281,9 @@ impl Message {
         }
         if let Some(history) = &self.history {
             history.charge(gauge);
+        }
+        if let Some(redrives) = &self.redrives {
+            redrives.charge(gauge);
         }
     }
 
@@ -346,6 +349,13 @@ impl Message {
         if let Some(history) = self.history() {
             for name in deaths::ANNOTATIONS {
                 if let Some(value) = is_wanted(name).then(|| history.annotation(name)).flatten() {
+                    found(name, value);
+                }
+            }
+        }
+        if let Some(redrives) = self.redrives() {
+            for name in deaths::ANNOTATIONS {
+                if let Some(value) = is_wanted(name).then(|| redrives.annotation(name)).flatten() {
                     found(name, value);
                 }
             }

@@ -70,7 +70,7 @@ impl Message {
             priority: header.priority,
             ttl_ms: header.ttl_ms,
             carried_delivery_count: 0,
-            _room: 0,
+            redrives: None,
         })
     }
 

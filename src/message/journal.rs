@@ -5,7 +5,7 @@
 //! durable: boolean or null, priority: ubyte or null, ttl: uint or null, delivery-count: uint,
 //! ends of properties, application-properties, body: uint,
 //! number of annotation keys and values: uint, their pairs: binary, history: binary or null,
-//! parts: null or a binary of parts, each a kind: ulong, and its content: binary; kind 1 is the last failure
+//! parts: null or a binary of parts, each a kind: ulong, and its content: binary; kind 1 is the last failure, 2 the redrives
 //! then the bare message, unless it is stored apart (a dead letter shares that of what died)
 //! ```
 
@@ -17,7 +17,7 @@ use super::annotations::Edited;
 use super::message::Ends;
 use super::storage::Storage;
 use super::{Message, StoredMessageError};
-use crate::deaths::{History, HistoryEncoder, LastFailure};
+use crate::deaths::{History, HistoryEncoder, LastFailure, Redrives};
 use crate::wire::{
     Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null, write_ubyte,
     write_uint, write_ulong,
@@ -27,6 +27,8 @@ use crate::wire::{
 const AMQP_1_0: u8 = 1;
 /// The kind of the part with the last failure.
 const LAST_FAILURE: u64 = 1;
+/// The kind of the part with the redrives.
+const REDRIVES: u64 = 2;
 
 impl Message {
     /// Appends the stored form, the bare message included.
@@ -64,13 +66,19 @@ impl Message {
             Some(history) => histories.write(history, out),
             None => write_null(out),
         }
-        match &self.last_failure {
-            Some(failure) => write_binary_of(out, |out| {
+        if self.last_failure.is_none() && self.redrives.is_none() {
+            return write_null(out);
+        }
+        write_binary_of(out, |out| {
+            if let Some(failure) = &self.last_failure {
                 write_ulong(out, LAST_FAILURE);
                 write_binary_of(out, |out| failure.encode(out));
-            }),
-            None => write_null(out),
-        }
+            }
+            if let Some(redrives) = &self.redrives {
+                write_ulong(out, REDRIVES);
+                write_binary_of(out, |out| redrives.encode(out));
+            }
+        });
     }
 
     /// Joins an envelope and a bare message that were stored apart.
@@ -157,9 +165,9 @@ fn decode_envelope(
         .binary()?
         .ok_or(StoredMessageError::Field("annotations"))?;
     let history = fields.binary()?.map(History::decode).transpose()?;
-    let last_failure = match fields.binary()? {
+    let parts = match fields.binary()? {
         Some(parts) => decode_parts(parts)?,
-        None => None,
+        None => Parts::default(),
     };
     let used = 1 + fields.at();
     let storage = storage(used);
@@ -176,31 +184,44 @@ fn decode_envelope(
         annotation_count: 0,
         edited: (count > 0).then(|| Edited::new(pairs.into(), count)),
         history: history.map(Arc::new),
-        last_failure: last_failure.map(Arc::new),
+        last_failure: parts.last_failure.map(Arc::new),
         durable,
         priority,
         ttl_ms,
         carried_delivery_count,
-        _room: 0,
+        redrives: parts.redrives.map(Arc::new),
     };
     Ok((message, used))
 }
 
+/// The parts behind an envelope, each present only if needed.
+#[derive(Default)]
+struct Parts {
+    last_failure: Option<LastFailure>,
+    redrives: Option<Redrives>,
+}
+
 /// Reads the parts. An unknown one is an error and not skipped: it may say what must not be
 /// overlooked.
-fn decode_parts(parts: &[u8]) -> Result<Option<LastFailure>, StoredMessageError> {
-    let mut fields = Fields::bare(parts);
-    let mut last_failure = None;
+fn decode_parts(input: &[u8]) -> Result<Parts, StoredMessageError> {
+    let mut fields = Fields::bare(input);
+    let mut parts = Parts::default();
     while !fields.is_empty() {
         let kind = fields.ulong()?.ok_or(StoredMessageError::Field("part"))?;
-        if kind != LAST_FAILURE {
+        if !matches!(kind, LAST_FAILURE | REDRIVES) {
             return Err(StoredMessageError::Part(kind));
         }
         let content = fields.binary()?.ok_or(StoredMessageError::Field("part"))?;
-        if last_failure.is_some() {
+        let is_second = if kind == LAST_FAILURE {
+            let failure = LastFailure::decode(content)?;
+            parts.last_failure.replace(failure).is_some()
+        } else {
+            let redrives = Redrives::decode(content)?;
+            parts.redrives.replace(redrives).is_some()
+        };
+        if is_second {
             return Err(StoredMessageError::Field("part"));
         }
-        last_failure = Some(LastFailure::decode(content)?);
     }
-    Ok(last_failure)
+    Ok(parts)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::annotations::{ACQUIRED_COUNT, DELIVERY_COUNT, EXCHANGE, ROUTING_KEY};
 use super::{Message, Route};
-use crate::deaths::{DeathsView, Encoding, EvidenceLevel, History};
+use crate::deaths::{DeathsView, Encoding, EvidenceLevel, History, Redrives};
 use crate::wire::{
     HeaderFields, begin_message_annotations, end, write_header, write_long, write_string,
     write_symbol,
@@ -54,6 +54,10 @@ impl Message {
         if let Some(history) = self.history() {
             pairs += history.write_annotations(view.deaths, out);
         }
+        if let Some(redrives) = self.redrives() {
+            redrives.write_annotation(out);
+            pairs += 1;
+        }
         end(out, map, 2 * pairs);
     }
     fn header(&self, view: &DeliveryView<'_>) -> HeaderFields {
@@ -83,6 +87,7 @@ struct MadeFrom {
     header: HeaderFields,
     route: Arc<Route>,
     history: Option<Arc<History>>,
+    redrives: Option<Arc<Redrives>>,
     failures: u32,
     acquired: u32,
     deaths: (Encoding, EvidenceLevel),
@@ -93,17 +98,22 @@ impl MadeFrom {
     /// Whether the same would be written; may be false for two routes or histories that are only
     /// equal.
     fn is(&self, message: &Message, view: &DeliveryView<'_>) -> bool {
-        let same_history = match (&self.history, message.history()) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (None, None) => true,
-            _ => false,
-        };
-        same_history
+        is_same(self.history.as_ref(), message.history())
+            && is_same(self.redrives.as_ref(), message.redrives())
             && Arc::ptr_eq(&self.route, view.route)
             && (self.failures, self.acquired) == (view.failures, view.acquired)
             && self.deaths == (view.deaths.encoding, view.deaths.evidence)
             && self.is_monitor == view.deaths.viewer.is_monitor()
             && self.header == message.header(view)
+    }
+}
+
+/// Whether both are absent or the same allocation.
+fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        _ => false,
     }
 }
 
@@ -125,6 +135,7 @@ impl Prefix {
             header: message.header(view),
             route: Arc::clone(view.route),
             history: message.history().cloned(),
+            redrives: message.redrives().cloned(),
             failures: view.failures,
             acquired: view.acquired,
             deaths: (view.deaths.encoding, view.deaths.evidence),

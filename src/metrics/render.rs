@@ -161,6 +161,16 @@ fn vhosts(text: &mut Text, vhosts: &[Vhost]) {
             ("presettled", settled.presettled),
         ]
     });
+    outcomes(text, &table::REDRIVEN, vhosts, |vhost| {
+        let redriven = &vhost.counters.redriven;
+        vec![
+            ("moved", redriven.moved),
+            ("accepted", redriven.accepted),
+            ("died_again", redriven.died_again),
+            ("discarded", redriven.discarded),
+            ("skipped", redriven.skipped),
+        ]
+    });
     text.begin(&table::DROPPED);
     for vhost in vhosts {
         for kind in vhost.counters.drops.kinds() {

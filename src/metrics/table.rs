@@ -157,6 +157,9 @@ metrics! {
         "How long messages that died had been in the queue in which they did.";
     OLDEST = Gauge "coroner_oldest_message_seconds" ["vhost"] QueueLabelPerObject
         "How long the oldest message has been in its queue; 0 if there is none.";
+    REDRIVEN = Counter "coroner_redrive_messages_total" ["vhost", "outcome"] Everywhere
+        "Messages of redrives: moved, skipped or discarded; and of those moved, accepted by a consumer \
+         or died_again.";
     DROPPED = Counter "coroner_messages_dropped_total" ["vhost", "reason", "cause"] Everywhere
         "Messages that were dropped, by the reason of their death (none: they did not die) and the \
          cause of the drop.";

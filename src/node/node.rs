@@ -9,9 +9,10 @@ use super::partials::Partials;
 use super::store::Store;
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
-use crate::access::Password;
+use crate::access::{Password, Permissions};
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Gauge, Lsn, Name, Signal};
+use crate::broker::redrive::{RedriveCommand, RedriveRights};
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::broker::{Command, Core, CoreOptions, UpkeepCommand};
 use crate::gateway::{Bodies, Environment};
@@ -98,7 +99,21 @@ impl<D: Disk> Node<D> {
         let seed = self.core_options.seed;
         let vhost = Arc::new(Vhost::new(core, store, pager, seed, clock, failure));
         self.vhosts.add(&vhost, self.settings_of(vhost.name()));
+        self.tell_redrive_rights(&vhost);
         vhost
+    }
+
+    /// Tells a vhost what the users of its redrives may do now.
+    pub(crate) fn tell_redrive_rights(&self, vhost: &Vhost<D>) {
+        let Ok(users) = vhost.look(Core::redrive_users) else {
+            return; // a failed vhost reports that itself
+        };
+        let registry = self.environment.registry();
+        for user in users {
+            let rights = redrive_rights(&registry, vhost.name(), &user);
+            // A failed vhost reports that itself.
+            let _ = vhost.command(Command::Redrive(RedriveCommand::Rights { user, rights }));
+        }
     }
 
     /// The registry's settings for a vhost, as a command for its core.
@@ -144,6 +159,9 @@ impl<D: Disk> Node<D> {
                 }
             }
         }
+        for vhost in self.vhosts.all() {
+            self.tell_redrive_rights(&vhost);
+        }
         Committed {
             lsn,
             started,
@@ -175,6 +193,27 @@ impl<D: Disk> Node<D> {
         store.append_registry_block(self.clock.now(), self.environment.registry().facts());
         drop(one_at_a_time);
     }
+}
+
+/// What a user may do in a vhost; none: it does not exist, or may not enter. The program that embeds
+/// the broker, which has no name, may do everything.
+pub(crate) fn redrive_rights(
+    registry: &Registry,
+    vhost: &Name,
+    user: &Name,
+) -> Option<RedriveRights> {
+    if user.is_empty() {
+        let permissions = Permissions::all().ok()?;
+        return Some(RedriveRights {
+            permissions: Arc::new(permissions),
+            topics: None,
+        });
+    }
+    registry.user(user)?;
+    Some(RedriveRights {
+        permissions: Arc::clone(registry.permissions(vhost, user)?),
+        topics: registry.topic_permissions(vhost, user).map(Arc::clone),
+    })
 }
 
 /// Warns in the log of users whose password is set as a hash that SCRAM cannot use.

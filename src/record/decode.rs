@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::kind::{FactKind, OfMessage, OfTopology};
-use super::{RecordError, VERSION, checkpointed, deaths, place, registry};
+use super::{RecordError, VERSION, checkpointed, deaths, place, redrives, registry};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
@@ -84,6 +84,7 @@ fn fact(byte: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
     Ok(
         match FactKind::of_byte(byte).ok_or(RecordError::Fact(byte))? {
             FactKind::Message(kind) => of_message(kind, fields)?,
+            FactKind::Redrive(kind) => redrives::decode(kind, fields)?,
             FactKind::Topology(kind) => Fact::Topology(topology(kind, fields)?),
             FactKind::Registry(kind) => Fact::Registry(Box::new(registry::decode(kind, fields)?)),
         },
@@ -349,11 +350,11 @@ fn uint(fields: &mut Fields<'_>, what: &'static str) -> Result<u32, RecordError>
     fields.uint()?.ok_or(RecordError::Field(what))
 }
 
-fn flag(fields: &mut Fields<'_>) -> Result<bool, RecordError> {
+pub(super) fn flag(fields: &mut Fields<'_>) -> Result<bool, RecordError> {
     fields.bool()?.ok_or(RecordError::Field("flag"))
 }
 
-fn time(fields: &mut Fields<'_>) -> Result<Timestamp, RecordError> {
+pub(super) fn time(fields: &mut Fields<'_>) -> Result<Timestamp, RecordError> {
     let time = fields.timestamp()?.map(Timestamp);
     time.ok_or(RecordError::Field("time"))
 }

@@ -105,6 +105,7 @@ fn carried_bytes(record: &Record) -> u64 {
         | Fact::Purged { .. }
         | Fact::Died { .. }
         | Fact::VhostDeaths(_)
+        | Fact::Redrive(_)
         | Fact::Topology(_)
         | Fact::Registry(_) => 0,
     });
@@ -172,6 +173,7 @@ impl Elision<'_, '_> {
                 | Fact::Purged { .. }
                 | Fact::Died { .. }
                 | Fact::VhostDeaths(_)
+                | Fact::Redrive(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => None,
             }));
@@ -223,6 +225,7 @@ impl Elision<'_, '_> {
             | Fact::Purged { .. }
             | Fact::Died { .. }
             | Fact::VhostDeaths(_)
+            | Fact::Redrive(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => false,
         };
@@ -294,6 +297,7 @@ impl Elision<'_, '_> {
                 | Fact::Purged { .. }
                 | Fact::Died { .. }
                 | Fact::VhostDeaths(_)
+                | Fact::Redrive(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
             }
@@ -329,6 +333,7 @@ impl Elision<'_, '_> {
                 | Fact::Purged { .. }
                 | Fact::Died { .. }
                 | Fact::VhostDeaths(_)
+                | Fact::Redrive(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
             }

@@ -1,7 +1,7 @@
 //! Encoding of records: facts to bytes.
 
 use super::kind::{OfMessage, OfTopology};
-use super::{VERSION, checkpointed, deaths, place, registry};
+use super::{VERSION, checkpointed, deaths, place, redrives, registry};
 use crate::base::{Name, Position, QueueId, Timestamp};
 use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record, TopologyFact};
 use crate::deaths::{HistoryEncoder, Reason};
@@ -145,6 +145,7 @@ impl Measure {
                 | Fact::DeadPending { .. }
                 | Fact::Purged { .. }
                 | Fact::VhostDeaths(_)
+                | Fact::Redrive(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
             }
@@ -301,6 +302,7 @@ fn encode_fact(fact: &Fact, histories: &mut HistoryEncoder, out: &mut Vec<u8>) {
         }
         Fact::Died { queue, count } => deaths::encode_died(*queue, count, out),
         Fact::VhostDeaths(deaths) => deaths::encode_vhost(deaths, out),
+        Fact::Redrive(fact) => redrives::encode(fact, out),
         Fact::Topology(fact) => encode_topology(fact, out),
         Fact::Registry(fact) => registry::encode(fact, out),
     }

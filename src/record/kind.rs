@@ -47,6 +47,18 @@ kinds! {
 }
 
 kinds! {
+    /// Facts about redrives.
+    OfRedrive {
+        Set = 24,
+        Moved = 25,
+        Learned = 26,
+        Ended = 27,
+        Forgotten = 28,
+        Numbers = 29,
+    }
+}
+
+kinds! {
     /// Facts about queues, exchanges, bindings and policies.
     OfTopology {
         QueueDeclared = 32,
@@ -84,6 +96,7 @@ kinds! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FactKind {
     Message(OfMessage),
+    Redrive(OfRedrive),
     Topology(OfTopology),
     Registry(OfRegistry),
 }
@@ -92,8 +105,9 @@ impl FactKind {
     /// The kind that a byte stands for, if this version knows it.
     pub(super) fn of_byte(byte: u8) -> Option<Self> {
         let message = OfMessage::of_byte(byte).map(Self::Message);
+        let redrive = || OfRedrive::of_byte(byte).map(Self::Redrive);
         let topology = || OfTopology::of_byte(byte).map(Self::Topology);
         let registry = || OfRegistry::of_byte(byte).map(Self::Registry);
-        message.or_else(topology).or_else(registry)
+        message.or_else(redrive).or_else(topology).or_else(registry)
     }
 }

@@ -18,6 +18,7 @@ mod error;
 mod fuzz;
 mod kind;
 mod paging;
+mod redrives;
 mod registry;
 #[cfg(test)]
 #[allow(

@@ -162,6 +162,7 @@ impl Reader {
             | Fact::Purged { .. }
             | Fact::Died { .. }
             | Fact::VhostDeaths(_)
+            | Fact::Redrive(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => {}
         }

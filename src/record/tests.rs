@@ -15,13 +15,18 @@ use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::death_counts::{ConditionCount, DeathCount, DeathOutcome, VhostDeaths};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
+use crate::broker::redrive::{
+    RedriveCause, RedriveCounts, RedriveFact, RedriveJob, RedriveOutcome, RedriveSpec,
+    RedriveState, RedriveStop, RedriveTarget, RedrivenTo,
+};
 use crate::broker::registry::{RegistryFact, VhostLimits, VhostSpec};
 use crate::broker::{
     Body, CheckpointedMessage, Destination, DropCause, Entry, Fact, PageIn, Policy, Record, Spill,
     TopologyFact, Wanted,
 };
-use crate::deaths::{Death, Evidence, History, Reason};
+use crate::deaths::{Death, Evidence, History, Reason, Redrive, Redrives};
 use crate::message::{KeyRule, Merging, Message, Route, StoredMessageError};
+use crate::search::DeathFilter;
 use crate::store::Payload;
 use crate::wire::Value;
 
@@ -71,10 +76,24 @@ fn message(deaths: u8, durable: bool) -> Arc<Message> {
         };
         history = Some(History::record(history.as_ref(), &death).unwrap());
     }
-    Arc::new(match history {
-        Some(history) => message.died(Arc::new(history), 3),
-        None => message,
-    })
+    let Some(history) = history else {
+        return Arc::new(message);
+    };
+    if deaths < 2 {
+        return Arc::new(message.died(Arc::new(history), 3));
+    }
+    let redrive = Redrive {
+        number: 0,
+        job: Name::from("fix"),
+        job_number: 7,
+        by: Name::from("alice"),
+        from: Name::from("a"),
+        to: Name::from("b"),
+        time: Timestamp(5),
+        deaths: deaths.into(),
+    };
+    let redrives = Redrives::after(None, redrive);
+    Arc::new(message.redriven(Some(Arc::new(history.redriven())), Arc::new(redrives)))
 }
 
 fn inserted() -> impl Strategy<Value = Fact> {
@@ -227,6 +246,92 @@ fn of_messages() -> impl Strategy<Value = Fact> {
     ]
 }
 
+fn redrive_job() -> impl Strategy<Value = RedriveJob> {
+    let target = prop_oneof![
+        Just(RedriveTarget::Origin),
+        Just(RedriveTarget::First),
+        Just(RedriveTarget::Original),
+        Just(RedriveTarget::Discard),
+        name().prop_map(RedriveTarget::Queue),
+        (name(), name()).prop_map(|(exchange, routing_key)| RedriveTarget::Exchange {
+            exchange,
+            routing_key
+        }),
+    ];
+    let asked = (name(), name(), any::<[u64; 4]>(), any::<bool>());
+    (target, asked).prop_map(|(target, (id, by, [a, b, c, d], is_open))| RedriveJob {
+        number: a,
+        by: by.clone(),
+        source: QueueId(b),
+        ends: vec![Position(c), Position(d)],
+        cursor: Position(d),
+        state: RedriveState::ALL[usize::try_from(a % 7).unwrap()],
+        cause: is_open.then_some(RedriveCause::ALL[usize::try_from(b % 9).unwrap()]),
+        created_at: Timestamp(-1),
+        ended_at: (!is_open).then_some(Timestamp(7)),
+        counts: RedriveCounts {
+            matched: is_open.then_some(a),
+            moved: b,
+            skipped_held: c,
+            skipped_no_target: d,
+            skipped_not_allowed: 1,
+            skipped_changed: 2,
+        },
+        outcome: RedriveOutcome {
+            accepted: a,
+            died_again: b,
+            gone: c,
+        },
+        targets: vec![RedrivenTo {
+            queue: by,
+            moved: a,
+            followed: b,
+            settled: c,
+        }],
+        batch: c,
+        batch_left: d,
+        spec: RedriveSpec {
+            queue: id.clone(),
+            filter: is_open.then(|| {
+                let reason = Value::string("rejected");
+                Arc::new(DeathFilter::of_parts([("reason", &reason)]).unwrap())
+            }),
+            target,
+            rate_milli: is_open.then_some(a),
+            max: is_open.then_some(b),
+            ramp: is_open.then_some(true),
+            stop: is_open.then_some(RedriveStop {
+                deaths: c,
+                share_ppm: 5,
+            }),
+            note: is_open.then(|| id.clone()),
+            is_unsafe: is_open,
+        },
+        id,
+    })
+}
+
+fn of_redrives() -> impl Strategy<Value = Fact> {
+    let fact = (redrive_job(), 0..6_u8).prop_map(|(job, kind)| match kind {
+        0 => RedriveFact::Set(Box::new(job)),
+        1 => RedriveFact::Moved(Box::new(job.progress())),
+        2 => RedriveFact::Learned {
+            job: job.number,
+            settled: (job.id, job.batch),
+            outcome: job.outcome,
+        },
+        3 => RedriveFact::Ended {
+            job: job.number,
+            state: job.state,
+            cause: job.cause,
+            at: job.created_at,
+        },
+        4 => RedriveFact::Forgotten { job: job.number },
+        _ => RedriveFact::Numbers { next: job.number },
+    });
+    fact.prop_map(Fact::Redrive)
+}
+
 fn of_topology() -> impl Strategy<Value = Fact> {
     let id = any::<u64>().prop_map(QueueId);
     let end = || {
@@ -292,7 +397,7 @@ fn of_topology() -> impl Strategy<Value = Fact> {
 }
 
 fn any_fact() -> impl Strategy<Value = Fact> {
-    prop_oneof![of_messages(), of_topology(), of_registry()]
+    prop_oneof![of_messages(), of_redrives(), of_topology(), of_registry()]
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -560,7 +665,7 @@ fn newer_versions_and_unknown_facts_are_named() {
         RecordError::Version(2)
     );
     // All that no version gave out yet, reserved or free.
-    for kind in (0..=255).filter(|kind| !matches!(kind, 1..=10 | 32..=40 | 64..=76)) {
+    for kind in (0..=255).filter(|kind| !matches!(kind, 1..=10 | 24..=29 | 32..=40 | 64..=76)) {
         let mut bytes = stored(Vec::new());
         bytes.push(kind);
         let error = decode(Lsn(1), &bytes).unwrap_err();

@@ -8,6 +8,7 @@ mod deaths;
 mod failures;
 mod histories;
 mod quarantining;
+mod redriving;
 mod registry;
 mod waiting;
 

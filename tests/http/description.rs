@@ -29,6 +29,8 @@ fn furnish(api: &Api<'_>) {
     );
     assert_eq!(status, 204);
     api.publish("thing", "a message");
+    // It never died, so that it stays.
+    api.put("/api/redrives/%2F/thing", &json!({"queue": "thing"}));
 }
 
 /// A path of the description with its parameters filled in.

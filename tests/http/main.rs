@@ -19,6 +19,7 @@ mod others;
 mod parameters;
 mod quarantine;
 mod rates;
+mod redrives;
 mod rights;
 mod settings;
 #[path = "../support/mod.rs"]

@@ -157,13 +157,26 @@ impl Core {
         arrival: Arrival,
         insertion: &mut Insertion,
     ) -> Offered {
+        self.offer_marked(turn, target, arrival, (insertion, 0))
+    }
+
+    /// The same for a message that a redrive moved, and learns what becomes of; 0: none did.
+    #[inline]
+    pub(super) fn offer_marked(
+        &mut self,
+        turn: &mut Turn<'_>,
+        target: QueueId,
+        arrival: Arrival,
+        (insertion, moved_by): (&mut Insertion, u32),
+    ) -> Offered {
         let admission = self.admit(turn, target, arrival.size_bytes);
         let state = match admission {
             Admission::Enter => MessageState::Ready,
             Admission::RefuseAndDie => MessageState::Dying,
             Admission::Refuse => return Offered::Refused,
         };
-        let Some((position, durable)) = self.enter(turn.now, target, arrival, state, insertion)
+        let Some((position, durable)) =
+            self.enter(turn.now, target, arrival, (state, moved_by), insertion)
         else {
             return Offered::Gone;
         };
@@ -259,7 +272,7 @@ impl Core {
         now: Now,
         id: QueueId,
         arrival: Arrival,
-        state: MessageState,
+        (state, moved_by): (MessageState, u32),
         insertion: &mut Insertion,
     ) -> Option<(Position, bool)> {
         let queue = self.queues.get_mut(&id)?;
@@ -295,6 +308,7 @@ impl Core {
             failures: 0,
             acquired: 0,
             durable,
+            moved_by,
         };
         slot.message.charge(&self.memory.shared);
         // A message from a client has no history.

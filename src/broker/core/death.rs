@@ -17,6 +17,7 @@ use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
 use crate::broker::death_counts::DeathOutcome;
 use crate::broker::names::QUARANTINE;
 use crate::broker::queue::{AfterPageIn, MessageState, Pending, Queue, Slot, Waiter};
+use crate::broker::redrive::Learned;
 use crate::broker::{DropCause, Fact, LogEvent};
 use crate::deaths::{self, Evidence, History, HistoryFull, Reason};
 use crate::message::{Message, Route};
@@ -134,15 +135,25 @@ impl Core {
         // The message is changed in place if nothing else shares it: it is the dead letter from now
         // on.
         Arc::make_mut(&mut slot.message).die(history, count);
+        let moved_by = std::mem::take(&mut slot.moved_by);
         let strategy = queue.settings.dead_letter_strategy;
         let given = (reason, evidence.as_deref());
         let counted = Counted::new(slot.arrived, slot.durable, given);
         let letter = Letter::new((id, position), (from, reason), slot, way, strategy);
         self.deaths
             .count(turn.now, &mut self.counters, queue, counted);
+        self.learn_of_death(id, moved_by);
         match stuck {
             None => self.send(turn, letter),
             Some(cause) => self.give_up(turn, &letter, cause, None),
+        }
+    }
+
+    /// Tells the redrive that moved a message of its death; 0: none did.
+    #[inline]
+    fn learn_of_death(&mut self, id: QueueId, moved_by: u32) {
+        if moved_by > 0 {
+            self.learn(id, moved_by, Learned::DiedAgain);
         }
     }
 
@@ -154,10 +165,14 @@ impl Core {
         from: MessageState,
         reason: Reason,
     ) {
-        let Some(queue) = self.queues.get(&id) else {
+        let Some(queue) = self.queues.get_mut(&id) else {
             return; // deleted since the death was put on the work list
         };
         let cause = cause_without_exchange(queue, reason);
+        if let Some(slot) = queue.messages.slot_mut(position) {
+            let moved_by = std::mem::take(&mut slot.moved_by);
+            self.learn_of_death(id, moved_by);
+        }
         self.remove_dropped(turn, id, position, from, (Some(reason), cause));
     }
 
@@ -484,6 +499,9 @@ impl Core {
         self.recorder.push_gone(id, position, &gone);
         if !queue.waiters.is_empty() {
             self.schedule(id);
+        }
+        if gone.moved_by > 0 {
+            self.learn(id, gone.moved_by, Learned::Gone);
         }
         gone.durable
     }

@@ -79,6 +79,7 @@ impl Core {
                     .handle_topology(turn, command)
                     .unwrap_or_else(Reply::Refused);
             }
+            Command::Redrive(command) => return self.handle_redrive(turn, command),
             Command::Upkeep(command) => self.handle_upkeep(turn, command),
         }
         Reply::None

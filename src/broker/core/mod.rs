@@ -25,6 +25,7 @@ mod publishers;
 mod quarantine;
 mod queues;
 mod recorder;
+mod redrive;
 mod restore;
 mod routed;
 mod serve;
@@ -51,6 +52,7 @@ use self::ledger::DeathLedger;
 use self::paging::Paging;
 use self::publishers::Publishers;
 use self::recorder::Recorder;
+use self::redrive::Redrives;
 use self::routed::Routed;
 use self::topology::PolicyPass;
 use self::work::Work;
@@ -151,6 +153,8 @@ pub struct Core {
     counters: Counters,
     /// Numbers of deaths, as the journal keeps them.
     deaths: DeathLedger,
+    /// Jobs that move dead letters back.
+    redrives: Redrives,
     /// Queues that may be declared at a time.
     queues_max: Option<u64>,
     default_queue_type: Option<Name>,
@@ -232,6 +236,7 @@ impl Core {
             failures: Failures::default(),
             counters: Counters::default(),
             deaths: DeathLedger::new(options.journal),
+            redrives: Redrives::default(),
             queues_max: None,
             default_queue_type: None,
             next_queue: 1,
@@ -292,6 +297,11 @@ impl Core {
     /// A queue by its name, read-only.
     pub fn queue(&self, name: &str) -> Option<&Queue> {
         self.queues.get(self.names.get(name)?).map(|queue| &**queue)
+    }
+
+    /// A queue by its id, read-only.
+    pub fn queue_by_id(&self, id: QueueId) -> Option<&Queue> {
+        self.queues.get(&id).map(|queue| &**queue)
     }
 
     /// All queues by name, read-only. Not for use under a lock: see [`Core::queues_after`].
@@ -367,6 +377,7 @@ impl Core {
         };
         self.tell_due_drops(&mut turn);
         self.write_due_deaths(&mut turn);
+        self.wake_due_redrives(now);
         self.run(&mut turn);
         self.free(&mut turn);
         self.forget_bindings(&mut turn);
@@ -435,7 +446,7 @@ impl Core {
 
     /// When the next message or queue is due, the next line of the log, or numbers for the journal.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let mut next = self.deaths.due();
+        let mut next = self.deaths.due().min(self.redrives.due());
         if let Some((deadline, _)) = self.deadlines.first() {
             next = next.min(*deadline);
         }

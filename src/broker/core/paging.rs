@@ -329,6 +329,7 @@ impl Core {
         }
         self.mark_evictable(id, block);
         self.schedule(id);
+        self.wake_redrives_of(id);
     }
 
     fn page_in(

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Lsn, Now, Position, QueueId, uncount};
+use crate::base::{Lsn, Name, Now, Position, QueueId, uncount};
 use crate::broker::death_counts::DeathCount;
 use crate::broker::queue::Gone;
+use crate::broker::redrive::{RedriveFact, RedriveOutcome};
 use crate::broker::{Body, Effects, Fact, Facts, Record};
 use crate::message::{Message, Route};
 
@@ -139,6 +140,30 @@ impl Recorder {
         self.facts.push(Fact::Died { queue, count });
     }
 
+    /// Adds what is known of the messages that a redrive moved, or tells it in place of what was said
+    /// before.
+    pub(super) fn push_learned(&mut self, job: u64, settled: (Name, u64), outcome: RedriveOutcome) {
+        let known = self.facts.iter_mut().rev().take(DIED_LOOKED_BACK);
+        for fact in known {
+            if let Fact::Redrive(RedriveFact::Learned {
+                job: known,
+                settled: (target, before),
+                outcome: told,
+            }) = fact
+                && *known == job
+                && *target == settled.0
+            {
+                (*before, *told) = (settled.1, outcome);
+                return;
+            }
+        }
+        self.facts.push(Fact::Redrive(RedriveFact::Learned {
+            job,
+            settled,
+            outcome,
+        }));
+    }
+
     /// Adds an insertion in front of what followed from it.
     pub(super) fn push_insertion(&mut self, at: usize, fact: Fact) {
         if let Fact::Inserted {
@@ -183,6 +208,9 @@ impl Recorder {
         }
         if let Some(history) = message.history() {
             self.carried_bytes += history.about_bytes();
+        }
+        if let Some(redrives) = message.redrives() {
+            self.carried_bytes += redrives.about_bytes();
         }
         if let Some(failure) = message.last_failure() {
             self.carried_bytes += failure.evidence.bytes();
@@ -249,11 +277,16 @@ impl Recorder {
         }
     }
 
+    /// Whether the record has so many bytes that it is to be ended.
+    pub(super) const fn is_long(&self) -> bool {
+        self.carried_bytes >= RECORD_BYTES
+    }
+
     /// Ends a record with many bytes, so that none becomes too long for the journal. Called where
     /// the following facts need not become durable together with the earlier ones.
     #[inline]
     pub(super) fn cut(&mut self, now: Now, effects: &mut Effects) {
-        if self.carried_bytes >= RECORD_BYTES {
+        if self.is_long() {
             self.end_record(now, effects);
             self.has_ended = true;
         }

@@ -161,6 +161,7 @@ impl Restoring {
         let core = &mut self.core;
         let queues = core.queues.iter().map(|(_, queue)| &**queue);
         core.deaths.restored(&mut core.counters, queues);
+        self.core.restart_redrives(self.now);
         for id in self.core.names.values().copied().collect::<Vec<_>>() {
             self.core.schedule(id);
             if let Some(queue) = self.core.queues.get_mut(&id) {

@@ -15,6 +15,7 @@ use super::{Core, Turn};
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId, Timestamp, invariant};
 use crate::broker::queue::{Growth, MessageState};
+use crate::broker::redrive::Learned;
 use crate::broker::{Body, DropCause, Effect, Fact, Outcome, Settle, SettleRun};
 use crate::deaths::{Evidence, How, Reason};
 
@@ -228,6 +229,9 @@ impl Core {
         }
         self.memory.resident.subtract(gone.resident_bytes);
         self.recorder.push_gone(id, position, &gone);
+        if gone.moved_by > 0 {
+            self.learn(id, gone.moved_by, Learned::Accepted);
+        }
         true
     }
 

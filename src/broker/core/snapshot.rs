@@ -130,6 +130,7 @@ impl Core {
                 if self.deaths.vhost != VhostDeaths::NONE {
                     facts.push(Fact::VhostDeaths(Box::new(self.deaths.vhost.clone())));
                 }
+                facts.extend(self.redrives.facts());
                 CopyStep::Messages
             }
             CopyStep::Messages => {

@@ -58,6 +58,8 @@ pub(super) enum Work {
         /// How they failed; none: they do not count as failed.
         failure: Option<Box<Failure>>,
     },
+    /// Move some messages of a redrive, by its number.
+    Redrive(u64),
     /// Continue with [`Core::policy_pass`].
     ApplyPolicies,
     /// Send the waiting dead letters of all queues behind [`Core::retried_to`] again.
@@ -119,6 +121,7 @@ impl Core {
                 } => {
                     self.requeue_slice(turn, (queue, holder), from, left, failure);
                 }
+                Work::Redrive(number) => self.redrive_slice(turn, number),
                 Work::ApplyPolicies => self.apply_policies_slice(turn),
                 Work::RetryAll => self.retry_all_slice(turn),
                 Work::Wake(consumers) => self.wake_slice(turn, consumers),

@@ -268,6 +268,7 @@ impl Block {
                     size_bytes: slot.size_bytes,
                     resident_bytes: slot.resident_bytes(),
                     was_resident: true,
+                    moved_by: slot.moved_by,
                     deadline: slot.deadline,
                 };
                 self.apart_bytes -= gone.apart_bytes();
@@ -285,6 +286,7 @@ impl Block {
                     size_bytes: disk_ref.size_bytes,
                     resident_bytes: 0,
                     was_resident: false,
+                    moved_by: 0,
                     deadline: disk_ref.deadline,
                 }
             }
@@ -366,6 +368,8 @@ impl Block {
             let (Some(disk_ref), Some(place)) = (disk_refs.get(index), slots.get_mut(index)) else {
                 continue; // gone meanwhile
             };
+            let moved_by = message.outstanding_job();
+            let moved_by = moved_by.and_then(|job| u32::try_from(job).ok());
             let slot = Slot {
                 message,
                 route,
@@ -382,6 +386,7 @@ impl Block {
                 failures: disk_ref.failures,
                 acquired: disk_ref.acquired,
                 durable: disk_ref.durable,
+                moved_by: moved_by.unwrap_or(0),
             };
             apart_bytes += slot.apart_bytes();
             *place = Some(slot);
@@ -438,6 +443,13 @@ impl Block {
             (self.word(state, index) & mask).count_ones()
         });
         words.map(u64::from).sum()
+    }
+
+    /// The first slot with a message at or behind an index, and its state.
+    pub(super) fn next_live(&self, from: usize) -> Option<(usize, MessageState)> {
+        let next = |state| Some((self.next(state, from)?, state));
+        let found = MessageState::ALL.into_iter().filter_map(next);
+        found.min_by_key(|(at, _)| *at)
     }
 
     #[inline]

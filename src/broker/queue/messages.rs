@@ -518,6 +518,17 @@ impl Messages {
         self.search(state, from, |_, _| true)
     }
 
+    /// The next message at or behind a position, and its state.
+    pub fn next_live(&self, from: Position) -> Option<(Position, MessageState)> {
+        let (first, start) = unpack(from);
+        let mut subqueues = self.subqueues.iter().enumerate().skip(first);
+        subqueues.find_map(|(index, subqueue)| {
+            let from = if index == first { start } else { 0 };
+            let (place, state) = subqueue.next_live(from)?;
+            Some((pack(index, place), state))
+        })
+    }
+
     /// The same, among messages that the journal keeps.
     pub fn find_durable(&self, state: MessageState, from: Position) -> Option<Position> {
         self.search(state, from, |block, at| match block.slot(at) {

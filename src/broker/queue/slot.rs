@@ -36,6 +36,11 @@ pub enum MessageState {
     Delayed = 3,
 }
 
+impl MessageState {
+    /// All states, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Ready, Self::Held, Self::Dying, Self::Delayed];
+}
+
 /// One message in one queue. Kept small: a queue of a million messages has a million of these.
 #[derive(Debug)]
 pub struct Slot {
@@ -61,6 +66,8 @@ pub struct Slot {
     pub acquired: u32,
     /// Whether the journal keeps it.
     pub durable: bool,
+    /// The redrive that moved it here and learns what becomes of it; 0: none.
+    pub moved_by: u32,
 }
 
 impl Slot {
@@ -117,6 +124,8 @@ pub struct Gone {
     pub resident_bytes: u32,
     /// Whether it was in memory.
     pub was_resident: bool,
+    /// The redrive that learns what becomes of it; 0: none that is known of.
+    pub moved_by: u32,
     pub(super) deadline: Millis,
 }
 
@@ -139,4 +148,15 @@ pub fn names(envelope: Lsn, body: Lsn) -> impl Iterator<Item = Lsn> {
         .into_iter()
         .flatten()
         .filter(|name| *name > Lsn(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue of a million messages has a million of these.
+    #[test]
+    fn the_mark_of_a_redrive_takes_no_room_in_a_slot() {
+        assert_eq!(size_of::<Slot>(), 80);
+    }
 }

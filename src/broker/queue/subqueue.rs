@@ -415,6 +415,23 @@ impl Subqueue {
         before + block.map_or(0, |block| block.count_before(MessageState::Ready, at))
     }
 
+    /// The first message at or behind a place, and its state.
+    pub fn next_live(&self, from: u64) -> Option<(u64, MessageState)> {
+        let from = from.max(self.first);
+        let (mut cell, mut at) = self.split(from - self.first);
+        while let Some(entry) = self.blocks.get(cell) {
+            if let Some(block) = &entry.block
+                && let Some((found, state)) = block.next_live(at)
+            {
+                let place = self.first + ((cell << self.shift) + found) as u64;
+                return Some((place, state));
+            }
+            cell += 1;
+            at = 0;
+        }
+        None
+    }
+
     /// Removes all ready messages at once. Blocks without other messages are handed over, to be
     /// freed later. Those that wait for their time are removed with them.
     pub fn purge(&mut self, deferred_free: &mut DeferredFree) {

@@ -1,6 +1,7 @@
 //! The flags that choose dead letters: the parts of the filter of the HTTP API.
 
 use clap::Args;
+use serde_json::{Map, Value, json};
 
 use crate::cli::api::Path;
 
@@ -94,6 +95,34 @@ impl FilterFlags {
             }
         }
         path
+    }
+
+    /// The filter as the field of a body.
+    pub(in crate::cli) fn body(&self) -> Map<String, Value> {
+        let parts = [
+            ("reason", json!(self.reason)),
+            ("queue", json!(self.died_in)),
+            ("condition", json!(self.condition)),
+            ("group", json!(self.group)),
+            ("container", json!(self.container)),
+            ("user", json!(self.user)),
+            ("cause", json!(self.cause)),
+            ("exchange", json!(self.exchange)),
+            ("routing_key", json!(self.routing_key)),
+            ("message_id", json!(self.message_id)),
+            ("position", json!(self.position)),
+            ("died_after", json!(self.died_after)),
+            ("died_before", json!(self.died_before)),
+            ("redriven", json!(self.redriven)),
+            ("selector", json!(self.selector)),
+            ("body_contains", json!(self.body_contains)),
+        ];
+        let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+        let given = parts.into_iter();
+        let given = given.filter(|(_, value)| !value.is_null() && !is_empty(value));
+        given
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
     }
 
     /// Whether a flag is given.

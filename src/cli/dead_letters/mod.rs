@@ -6,4 +6,5 @@ mod filter;
 mod groups;
 
 pub(super) use discard::DiscardMessage;
+pub(super) use filter::FilterFlags;
 pub(super) use groups::DeadLetterGroups;

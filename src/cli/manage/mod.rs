@@ -20,6 +20,7 @@ mod permissions;
 mod policies;
 mod process;
 mod queues;
+mod redrive;
 mod secret;
 mod status;
 mod users;
@@ -98,6 +99,11 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<super::dead_letters::DeadLetterGroups>(),
     entry::<super::dead_letters::DiscardMessage>(),
     entry::<super::explain::Explain>(),
+    entry::<redrive::Redrive>(),
+    entry::<redrive::RedriveStatus>(),
+    entry::<redrive::PauseRedrive>(),
+    entry::<redrive::ResumeRedrive>(),
+    entry::<redrive::CancelRedrive>(),
     entry::<connections::CloseConnection>(),
     entry::<connections::CloseAllConnections>(),
     entry::<connections::CloseAllUserConnections>(),

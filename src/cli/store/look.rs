@@ -165,6 +165,7 @@ impl VhostReading {
                     | TopologyFact::PolicyDeleted { .. },
                 )
                 | Fact::VhostDeaths(_)
+                | Fact::Redrive(_)
                 | Fact::Registry(_) => {}
             }
         }

@@ -60,6 +60,11 @@ impl Fields {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
+    /// A field as it is, null included.
+    pub fn given(&self, name: &str) -> Option<&Json> {
+        self.0.get(name)
+    }
+
     /// Refuses a body in which one of these fields is missing; the failure names all of them.
     pub fn require(&self, names: &[&str]) -> Result<(), Failure> {
         let missing = names.iter().filter(|name| self.get(name).is_none());

@@ -306,6 +306,24 @@ pub enum Endpoint {
     PutOperatorPolicy,
     /// Deletes an operator policy.
     DeleteOperatorPolicy,
+    /// Lists all redrives.
+    Redrives,
+    /// Lists the redrives of a vhost.
+    VhostRedrives,
+    /// Shows a redrive.
+    Redrive,
+    /// Makes a redrive.
+    PutRedrive,
+    /// Says what a redrive would do, and changes nothing.
+    DryRunRedrive,
+    /// Pauses a redrive.
+    PauseRedrive,
+    /// Resumes a redrive.
+    ResumeRedrive,
+    /// Cancels a redrive.
+    CancelRedrive,
+    /// Forgets a redrive that is over.
+    DeleteRedrive,
 }
 
 impl Endpoint {

@@ -74,6 +74,29 @@ const POLICY: &[Field] = &[
     ("definition", "object"),
     ("priority", "integer"),
 ];
+const REDRIVE: &[Field] = &[
+    ("id", "string"),
+    ("vhost", "string"),
+    ("queue", "string"),
+    ("state", "string"),
+    ("settled", "boolean"),
+    ("by", "string"),
+    ("created_at", "integer"),
+    ("batch", "integer"),
+    ("counts", "object"),
+    ("outcome", "object"),
+    ("targets", "array"),
+    ("target", "object"),
+];
+const DRY_RUN: &[Field] = &[
+    ("matched", "integer"),
+    ("scanned", "integer"),
+    ("complete", "boolean"),
+    ("targets", "array"),
+    ("skipped", "object"),
+    ("sample", "array"),
+    ("warnings", "array"),
+];
 const PARAMETER: &[Field] = &[
     ("component", "string"),
     ("vhost", "string"),
@@ -280,7 +303,16 @@ impl Endpoint {
             Self::VhostLimits | Self::VhostLimit => Answer::List(VHOST_LIMITS),
             Self::UserLimits | Self::UserLimit => Answer::List(USER_LIMITS),
             _ if self.is_empty() => Answer::List(&[]),
-            // The others only put, delete or import.
+            _ => self.of_redrives(),
+        }
+    }
+
+    /// The answers of redrives. The others only put, delete or import.
+    const fn of_redrives(self) -> Answer {
+        match self {
+            Self::Redrive => Answer::Object(REDRIVE),
+            Self::Redrives | Self::VhostRedrives => Answer::List(REDRIVE),
+            Self::DryRunRedrive => Answer::Object(DRY_RUN),
             _ => Answer::Done,
         }
     }

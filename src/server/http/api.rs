@@ -18,12 +18,13 @@ use super::reply::{self, Reply};
 use super::users::{self, Of};
 use super::{
     attempts, checks, connections, definitions, door, explain, groups, listings, login, messages,
-    objects, parameters, policies, process, rights,
+    objects, parameters, policies, process, redrives, rights,
 };
 use crate::access::Peer;
 use crate::base::Name;
 use crate::base::limits::HTTP_READ_AT_ONCE_BYTES_MAX;
 use crate::base::locks::{RankedMutex, rank};
+use crate::broker::redrive::Steering;
 use crate::management::http::json::whoami;
 use crate::management::http::{
     Endpoint, Failure, Fields, Identity, Method, Params, Query, Route, RouteMatch,
@@ -312,6 +313,15 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::UserLimit => users::user_limits(&call, Of::User),
         Endpoint::PutUserLimit => users::put_user_limit(&call).await,
         Endpoint::DeleteUserLimit => users::delete_user_limit(&call).await,
+        Endpoint::Redrives => redrives::list(&call, call.visible_vhosts()).await,
+        Endpoint::VhostRedrives => redrives::list(&call, vec![call.vhost()?]).await,
+        Endpoint::Redrive => redrives::get(&call),
+        Endpoint::PutRedrive => redrives::put(&call).await,
+        Endpoint::DryRunRedrive => redrives::dry_run(&call).await,
+        Endpoint::PauseRedrive => redrives::steer(&call, Steering::Pause).await,
+        Endpoint::ResumeRedrive => redrives::steer(&call, Steering::Resume).await,
+        Endpoint::CancelRedrive => redrives::steer(&call, Steering::Cancel).await,
+        Endpoint::DeleteRedrive => redrives::forget(&call).await,
         Endpoint::Parameters | Endpoint::ComponentParameters | Endpoint::VhostParameters => {
             parameters::list(&call).await
         }

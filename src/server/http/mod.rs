@@ -33,6 +33,7 @@ mod parameters;
 mod places;
 mod policies;
 mod process;
+mod redrives;
 mod reply;
 mod rights;
 mod scan;

@@ -4,7 +4,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, WARNING, WWW_AUTHENTICATE};
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, RETRY_AFTER, WARNING, WWW_AUTHENTICATE,
+};
 use axum::http::{HeaderValue, Response, StatusCode};
 use hyper::body::Frame;
 use serde_json::Value;
@@ -17,6 +19,8 @@ use crate::base::limits::HTTP_BODY_BYTES_MAX;
 use crate::broker::Warning;
 use crate::management::http::{Failure, Method};
 
+/// Seconds after which a client may try again for which there was no place.
+const RETRY_AFTER_SECONDS: &str = "10";
 /// Bytes that are written before they are handed over.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Chunks that may wait for the client.
@@ -97,10 +101,13 @@ impl Reply {
 /// The response to a refused request.
 pub(super) fn failure(failure: &Failure) -> Response<Body> {
     let status = StatusCode::from_u16(failure.status);
-    json(
-        status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-        &failure.body(),
-    )
+    let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(status, &failure.body());
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        let headers = response.headers_mut();
+        headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+    }
+    response
 }
 
 /// The response to a request without authenticated user.

@@ -105,7 +105,7 @@ impl Call<'_> {
     }
 
     /// Its topic permissions there; none: all keys are permitted.
-    fn topics(&self) -> Option<Arc<TopicMap>> {
+    pub(super) fn topics(&self) -> Option<Arc<TopicMap>> {
         let registry = self.shared.node.environment.registry();
         let vhost = self.params.get("vhost");
         (registry.topic_permissions(&vhost, &self.identity.name)).map(Arc::clone)

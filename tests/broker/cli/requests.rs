@@ -265,6 +265,17 @@ fn commands_about_vhosts_and_the_broker_send_these_requests(
     &["GET /api/queues/%2F/q/messages?from=0&count=3&truncate=200"],
 )]
 #[case(
+    &["redrive", "dlq", "--id", "fix", "--condition", "app:x", "--rate", "50", "--note", "n", "--detach"],
+    &[r#"PUT /api/redrives/%2F/fix {"filter":{"condition":["app:x"]},"note":"n","queue":"dlq","rate":50.0,"target":{"kind":"origin"}}"#],
+)]
+#[case(
+    &["redrive", "dlq", "--id", "fix", "--to-queue", "q", "--no-stop", "--detach", "-p", "v"],
+    &[r#"PUT /api/redrives/v/fix {"queue":"dlq","stop":null,"target":{"kind":"queue","queue":"q"}}"#],
+)]
+#[case(&["pause_redrive", "fix"], &["POST /api/redrives/%2F/fix/pause {}"])]
+#[case(&["resume_redrive", "fix"], &["POST /api/redrives/%2F/fix/resume {}"])]
+#[case(&["cancel_redrive", "fix"], &["POST /api/redrives/%2F/fix/cancel {}"])]
+#[case(
     &["list_queues"],
     &["GET /api/queues/%2F?page=1&page_size=500", "GET /api/queues/%2F?page=2&page_size=500"],
 )]

@@ -76,6 +76,7 @@ impl Restoring {
                 }
             }
             Fact::VhostDeaths(deaths) => self.core.deaths.vhost.raise(deaths),
+            Fact::Redrive(fact) => self.core.redrives.restore(self.now, fact),
             Fact::Topology(fact) => self.topology(fact),
             // The registry is beside all vhosts; its facts are applied by `RestoringAll`.
             Fact::Registry(_) => {}

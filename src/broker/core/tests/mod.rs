@@ -16,6 +16,8 @@ mod paging;
 mod pieces;
 mod policies;
 mod quarantine;
+mod redrive;
+mod redrive_steering;
 pub(crate) mod scenario;
 mod selecting;
 mod times;

@@ -3,6 +3,7 @@
 mod broker;
 mod checks;
 mod objects;
+mod redrives;
 mod registry;
 
 use super::access::Access;
@@ -29,6 +30,7 @@ pub fn routes() -> impl Iterator<Item = &'static Route> {
     let parts = [
         objects::ROUTES,
         broker::ROUTES,
+        redrives::ROUTES,
         registry::ROUTES,
         checks::ROUTES,
     ];

@@ -1,0 +1,602 @@
+//! Redrives: the jobs of a vhost, and what is learned of the messages that they moved. [evidence
+//! part 6]
+//!
+//! ```text
+//!   Start --> Running <--> Waiting      a full target, an alarm, a start: goes on by itself
+//!               |  ^
+//!               |  +---> Paused         Pause, Resume; a user without rights
+//!               v
+//!             Completed, Stopped, Cancelled, Failed      learns for a day what became of the moved
+//! ```
+//!
+//! A slice of work moves some messages; its record has their removals and insertions, and the
+//! absolute counts and cursor of the job. So a crash leaves each message in one queue, and the job
+//! goes on behind the last move that is durable.
+
+mod moving;
+mod ways;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use self::ways::Finder;
+use super::work::Work;
+use super::{Core, Turn};
+use crate::base::limits::{
+    REDRIVE_KEPT_MS, REDRIVE_LEARNS_MS, REDRIVES_FINISHED_MAX, REDRIVES_UNFINISHED_MAX,
+};
+use crate::base::{Millis, Name, Now, Position, QueueId, Step, Timestamp};
+use crate::broker::redrive::{
+    Learned, NewRedrive, RedriveCause, RedriveCommand, RedriveCounts, RedriveFact, RedriveJob,
+    RedriveOutcome, RedriveProgress, RedriveRights, RedriveSpec, RedriveState, RedriveTarget,
+    Steering,
+};
+use crate::broker::{Error, Fact, Reply};
+use crate::deaths::{History, RecentlyRedriven};
+
+/// Time after which jobs that are over are looked at again: whether they still learn, and are kept.
+const LOOK_EVERY_MS: u64 = 10 * 60 * 1_000;
+
+/// The jobs of a vhost.
+#[derive(Debug, Default)]
+pub(super) struct Redrives {
+    jobs: BTreeMap<u64, Box<Job>>,
+    /// Numbers that were given to jobs.
+    given: u64,
+    /// When a job is to be woken; [`Millis::NEVER`] if none.
+    due: Option<Millis>,
+    /// The redrives of the last message that was moved, shared by the next one if equal.
+    recent: RecentlyRedriven,
+    /// The last history that was moved, as it was and as it is.
+    last_history: Option<(Arc<History>, Arc<History>)>,
+}
+
+/// A job, and what a restart forgets of it.
+#[derive(Debug)]
+struct Job {
+    kept: RedriveJob,
+    rights: Rights,
+    finder: Finder,
+    /// What was counted when the journal was last told.
+    told: (RedriveCounts, Position),
+    /// Whether it is on the worklist.
+    is_scheduled: bool,
+    /// When it is to be woken.
+    wake_at: Millis,
+    /// Millionths of a message that it may move, by its rate.
+    allowance: u64,
+    /// When the allowance was last raised.
+    raised_at: Millis,
+    /// Whether it moves batches; none: not decided yet.
+    ramp: Option<bool>,
+    /// When the last message of its batch was moved.
+    batch_moved_at: Millis,
+    /// Whether it still learns what became of messages.
+    is_learning: bool,
+}
+
+/// What is known of the rights of a job's user.
+#[derive(Debug)]
+enum Rights {
+    /// The broker just started.
+    Unknown,
+    /// There is no such user, or it may not enter the vhost.
+    Gone,
+    Known(RedriveRights),
+}
+
+impl Job {
+    fn new(now: Now, kept: RedriveJob, rights: Rights) -> Self {
+        let decided = match kept.spec.ramp {
+            _ if kept.spec.target == RedriveTarget::Discard => Some(false),
+            None if kept.batch > 0 => Some(true),
+            None if kept.counts.moved > 0 => Some(false),
+            given => given,
+        };
+        Self {
+            told: (kept.counts, kept.cursor),
+            rights,
+            finder: Finder::default(),
+            is_scheduled: false,
+            wake_at: Millis::NEVER,
+            allowance: 1_000_000,
+            raised_at: now.mono,
+            ramp: decided,
+            batch_moved_at: now.mono,
+            is_learning: true,
+            kept,
+        }
+    }
+}
+
+impl Redrives {
+    fn of(&self, id: &str) -> Option<&Job> {
+        let mut jobs = self.jobs.values();
+        jobs.find(|job| *job.kept.id == *id).map(|job| &**job)
+    }
+
+    fn number_of(&self, id: &Name) -> Result<u64, Error> {
+        let job = self
+            .of(id)
+            .ok_or_else(|| Error::NoRedrive { id: id.clone() })?;
+        Ok(job.kept.number)
+    }
+
+    fn unfinished(&self) -> usize {
+        let jobs = self.jobs.values();
+        jobs.filter(|job| !job.kept.state.is_over()).count()
+    }
+
+    /// The jobs as facts of a checkpoint.
+    pub(super) fn facts(&self) -> impl Iterator<Item = Fact> {
+        let next = self.given + 1;
+        let numbers = (self.given > 0).then_some(RedriveFact::Numbers { next });
+        let jobs = self.jobs.values();
+        let jobs = jobs.map(|job| RedriveFact::Set(Box::new(job.kept.clone())));
+        numbers.into_iter().chain(jobs).map(Fact::Redrive)
+    }
+
+    /// When a job is to be woken.
+    pub(super) fn due(&self) -> Millis {
+        self.due.unwrap_or(Millis::NEVER)
+    }
+
+    fn set_due(&mut self) {
+        let wakes = self.jobs.values().map(|job| job.wake_at);
+        self.due = wakes.min().filter(|at| *at != Millis::NEVER);
+    }
+
+    /// Applies a fact that was read from the journal.
+    pub(super) fn restore(&mut self, now: Now, fact: &RedriveFact) {
+        match fact {
+            RedriveFact::Set(job) => {
+                self.given = self.given.max(job.number);
+                let restored = Job::new(now, RedriveJob::clone(job), Rights::Unknown);
+                self.jobs.insert(job.number, Box::new(restored));
+            }
+            RedriveFact::Moved(progress) => self.restore_progress(progress),
+            RedriveFact::Learned {
+                job,
+                settled: (target, settled),
+                outcome,
+            } => {
+                if let Some(job) = self.jobs.get_mut(job) {
+                    job.kept.outcome = *outcome;
+                    let mut targets = job.kept.targets.iter_mut();
+                    if let Some(to) = targets.find(|to| to.queue == *target) {
+                        to.settled = *settled;
+                    }
+                }
+            }
+            RedriveFact::Ended {
+                job,
+                state,
+                cause,
+                at,
+            } => {
+                if let Some(job) = self.jobs.get_mut(job) {
+                    (job.kept.state, job.kept.cause) = (*state, *cause);
+                    job.kept.ended_at = Some(*at);
+                }
+            }
+            RedriveFact::Forgotten { job } => {
+                self.given = self.given.max(*job);
+                self.jobs.remove(job);
+            }
+            RedriveFact::Numbers { next } => {
+                self.given = self.given.max(next.saturating_sub(1));
+            }
+        }
+    }
+
+    fn restore_progress(&mut self, progress: &RedriveProgress) {
+        let Some(job) = self.jobs.get_mut(&progress.job) else {
+            return; // forgotten since, as a checkpoint knows
+        };
+        let kept = &mut job.kept;
+        (kept.cursor, kept.counts) = (progress.cursor, progress.counts);
+        // What was learned since, in the same record, may stand in front of it.
+        let before = std::mem::replace(&mut kept.targets, progress.targets.clone());
+        for known in before {
+            let mut targets = kept.targets.iter_mut();
+            if let Some(to) = targets.find(|to| to.queue == known.queue) {
+                to.settled = to.settled.max(known.settled);
+            }
+        }
+        (kept.batch, kept.batch_left) = (progress.batch, progress.batch_left);
+    }
+
+    /// The users of jobs that are not over.
+    fn users(&self) -> impl Iterator<Item = &Name> {
+        let jobs = self.jobs.values();
+        let jobs = jobs.filter(|job| !job.kept.state.is_over());
+        jobs.map(|job| &job.kept.by)
+    }
+}
+
+impl Core {
+    /// The redrives of the vhost, in the order in which they were made.
+    pub fn redrives(&self) -> impl Iterator<Item = &RedriveJob> {
+        self.redrives.jobs.values().map(|job| &job.kept)
+    }
+
+    /// A redrive by its id.
+    pub fn redrive(&self, id: &str) -> Option<&RedriveJob> {
+        self.redrives.of(id).map(|job| &job.kept)
+    }
+
+    /// The users of redrives that are not over: the core has to be told when their rights change.
+    pub fn redrive_users(&self) -> Vec<Name> {
+        let mut users: Vec<Name> = self.redrives.users().cloned().collect();
+        users.sort_unstable();
+        users.dedup();
+        users
+    }
+
+    pub(super) fn handle_redrive(&mut self, turn: &mut Turn<'_>, command: RedriveCommand) -> Reply {
+        turn.effects.meter.charge(Step::Command, 1);
+        let done = match command {
+            RedriveCommand::Start(new) => self.redrive_start(turn.now, *new),
+            RedriveCommand::Steer { id, steering } => self.redrive_steer(turn.now, &id, steering),
+            RedriveCommand::Rights { user, rights } => {
+                self.redrive_rights(&user, rights.as_ref());
+                Ok(Reply::None)
+            }
+        };
+        done.unwrap_or_else(Reply::Refused)
+    }
+
+    fn redrive_start(&mut self, now: Now, new: NewRedrive) -> Result<Reply, Error> {
+        let NewRedrive {
+            id,
+            by,
+            spec,
+            matched,
+            rights,
+        } = new;
+        if let Some(job) = self.redrives.of(&id) {
+            let (is_same, lsn) = (job.kept.spec == spec, self.recorder.topology());
+            let again = Reply::RedriveSet {
+                created: false,
+                lsn,
+            };
+            return is_same.then_some(again).ok_or(Error::RedriveExists { id });
+        }
+        let source = self.check_redrive(&spec)?;
+        self.prune_redrives(now);
+        if self.redrives.unfinished() >= REDRIVES_UNFINISHED_MAX {
+            return Err(Error::TooManyRedrives);
+        }
+        let Some(queue) = self.queues.get(&source) else {
+            return Err(Self::missing_queue(&spec.queue));
+        };
+        self.redrives.given += 1;
+        let kept = RedriveJob {
+            number: self.redrives.given,
+            id,
+            by,
+            source,
+            ends: queue.messages.ends(),
+            cursor: Position(0),
+            state: RedriveState::Running,
+            cause: None,
+            created_at: now.wall,
+            ended_at: None,
+            counts: RedriveCounts {
+                matched: if spec.filter.is_some() {
+                    matched
+                } else {
+                    Some(queue.messages.live())
+                },
+                ..RedriveCounts::default()
+            },
+            outcome: RedriveOutcome::default(),
+            targets: Vec::new(),
+            batch: 0,
+            batch_left: 0,
+            spec,
+        };
+        let number = kept.number;
+        let job = Job::new(now, kept, Rights::Known(rights));
+        self.set_redrive(job);
+        self.schedule_redrive(number);
+        let lsn = self.recorder.lsn();
+        Ok(Reply::RedriveSet { created: true, lsn })
+    }
+
+    /// Puts a job on the list, and tells the journal all of it.
+    fn set_redrive(&mut self, job: Job) {
+        let fact = RedriveFact::Set(Box::new(job.kept.clone()));
+        self.recorder.push(Fact::Redrive(fact));
+        self.redrives.jobs.insert(job.kept.number, Box::new(job));
+    }
+
+    /// Checks what can be known of a job in advance; returns its source.
+    pub(super) fn check_redrive(&self, spec: &RedriveSpec) -> Result<QueueId, Error> {
+        let bad = |why: String| Err(Error::BadRequest { why });
+        let Some(source) = self.queue(&spec.queue) else {
+            return Err(Self::missing_queue(&spec.queue));
+        };
+        if source.exclusive.is_some() {
+            let (name, vhost) = (spec.queue.clone(), self.options.vhost.clone());
+            return Err(Error::Locked { name, vhost });
+        }
+        match &spec.target {
+            RedriveTarget::Queue(name) => {
+                let Some(target) = self.queue(name) else {
+                    return bad(format!("the target: there is no queue '{name}'"));
+                };
+                if target.id == source.id {
+                    return bad(format!(
+                        "the queue '{name}' is source and target: nothing would be moved"
+                    ));
+                }
+                if source.durable && !target.durable && !spec.is_unsafe {
+                    return bad(format!(
+                        "the target '{name}' is not durable and the source '{}' is: a restart would \
+                         lose the messages; allow it with \"unsafe\": true",
+                        spec.queue
+                    ));
+                }
+            }
+            RedriveTarget::Exchange { exchange, .. } => {
+                let Some(id) = self.router.id_of(exchange) else {
+                    return bad(format!("the target: there is no exchange '{exchange}'"));
+                };
+                let found = self.router.exchange(id);
+                if found.is_some_and(|found| found.spec.internal) {
+                    let name = exchange.clone();
+                    return Err(Error::Internal { name });
+                }
+            }
+            RedriveTarget::Discard if spec.note.is_none() => {
+                return bad("the target 'discard' needs a field 'note' that says why".to_owned());
+            }
+            RedriveTarget::Origin
+            | RedriveTarget::First
+            | RedriveTarget::Original
+            | RedriveTarget::Discard => {}
+        }
+        Ok(source.id)
+    }
+
+    fn redrive_steer(&mut self, now: Now, id: &Name, steering: Steering) -> Result<Reply, Error> {
+        let number = self.redrives.number_of(id)?;
+        let Some(mut job) = self.redrives.jobs.remove(&number) else {
+            return Err(Error::NoRedrive { id: id.clone() });
+        };
+        let state = job.kept.state;
+        let refused = |is| {
+            let id = id.clone();
+            Err(Error::RedriveState { id, is })
+        };
+        let done = match (steering, state) {
+            (Steering::Forget, state) if state.is_over() => {
+                let fact = RedriveFact::Forgotten { job: number };
+                self.recorder.push(Fact::Redrive(fact));
+                let lsn = self.recorder.lsn();
+                return Ok(Reply::Done { lsn });
+            }
+            (Steering::Forget, _) => refused("is not over: cancel it first"),
+            (Steering::Cancel, RedriveState::Cancelled)
+            | (Steering::Pause, RedriveState::Paused)
+            | (Steering::Resume, RedriveState::Running | RedriveState::Waiting) => Ok(false),
+            (_, state) if state.is_over() => refused("is over"),
+            (Steering::Cancel, _) => {
+                self.end_redrive(now, &mut job, RedriveState::Cancelled, None);
+                Ok(false)
+            }
+            (Steering::Pause, _) => {
+                job.kept.state = RedriveState::Paused;
+                job.kept.cause = Some(RedriveCause::Asked);
+                Ok(true)
+            }
+            (Steering::Resume, _) => {
+                (job.kept.state, job.kept.cause) = (RedriveState::Running, None);
+                Ok(true)
+            }
+        };
+        if done.as_ref().is_ok_and(|is_set| *is_set) {
+            let fact = RedriveFact::Set(Box::new(job.kept.clone()));
+            self.recorder.push(Fact::Redrive(fact));
+        }
+        self.redrives.jobs.insert(number, job);
+        self.schedule_redrive(number);
+        self.redrives.set_due();
+        self.prune_redrives(now);
+        done?;
+        let lsn = self.recorder.lsn().max(self.recorder.topology());
+        Ok(Reply::Done { lsn })
+    }
+
+    /// Takes note of what a user may do now. A job whose user may not read its source any more is
+    /// paused, so that it is not lost by a mistake in the permissions.
+    fn redrive_rights(&mut self, user: &Name, rights: Option<&RedriveRights>) {
+        let mut woken = Vec::new();
+        for job in self.redrives.jobs.values_mut() {
+            if job.kept.by != *user || job.kept.state.is_over() {
+                continue;
+            }
+            job.finder = Finder::default();
+            let cause = match rights {
+                None => Some(RedriveCause::UserGone),
+                Some(rights) if rights.may_read(&job.kept.spec.queue) => None,
+                Some(_) => Some(RedriveCause::NotAllowed),
+            };
+            job.rights = rights.map_or(Rights::Gone, |rights| Rights::Known(rights.clone()));
+            if let Some(cause) = cause
+                && job.kept.state != RedriveState::Paused
+            {
+                (job.kept.state, job.kept.cause) = (RedriveState::Paused, Some(cause));
+                let fact = RedriveFact::Set(Box::new(job.kept.clone()));
+                self.recorder.push(Fact::Redrive(fact));
+            }
+            woken.push(job.kept.number);
+        }
+        for number in woken {
+            self.schedule_redrive(number);
+        }
+    }
+
+    /// Puts a job on the worklist, once.
+    fn schedule_redrive(&mut self, number: u64) {
+        if let Some(job) = self.redrives.jobs.get_mut(&number)
+            && !std::mem::replace(&mut job.is_scheduled, true)
+        {
+            self.work.push_back(Work::Redrive(number));
+        }
+    }
+
+    /// Puts the jobs on the worklist whose time has come.
+    pub(super) fn wake_due_redrives(&mut self, now: Now) {
+        if self.redrives.due() > now.mono {
+            return;
+        }
+        let mut due = Vec::new();
+        for job in self.redrives.jobs.values_mut() {
+            if job.wake_at <= now.mono {
+                job.wake_at = Millis::NEVER;
+                due.push(job.kept.number);
+            }
+        }
+        for number in due {
+            self.schedule_redrive(number);
+        }
+        self.redrives.set_due();
+    }
+
+    /// Wakes the jobs of a source: one of its blocks was paged in, or it was deleted.
+    pub(super) fn wake_redrives_of(&mut self, source: QueueId) {
+        if self.redrives.jobs.is_empty() {
+            return; // as a rule
+        }
+        let jobs = self.redrives.jobs.values();
+        let of = jobs.filter(|job| job.kept.source == source);
+        let of: Vec<u64> = of.map(|job| job.kept.number).collect();
+        for number in of {
+            self.schedule_redrive(number);
+        }
+    }
+
+    /// Begins to work on the jobs that the journal had.
+    pub(super) fn restart_redrives(&mut self, now: Now) {
+        let mut restarted = Vec::new();
+        for job in self.redrives.jobs.values_mut() {
+            // What the journal said of it came after it was made.
+            let kept = job.kept.clone();
+            **job = Job::new(now, kept, Rights::Unknown);
+            if !job.kept.state.is_over() && job.kept.state != RedriveState::Paused {
+                job.kept.state = RedriveState::Waiting;
+                job.kept.cause = Some(RedriveCause::Starting);
+            }
+            restarted.push(job.kept.number);
+        }
+        for number in restarted {
+            self.schedule_redrive(number);
+        }
+    }
+
+    /// Ends a job. It goes on learning what becomes of the messages that it moved.
+    fn end_redrive(
+        &mut self,
+        now: Now,
+        job: &mut Job,
+        state: RedriveState,
+        cause: Option<RedriveCause>,
+    ) {
+        (job.kept.state, job.kept.cause) = (state, cause);
+        job.kept.ended_at = Some(now.wall);
+        job.wake_at = now.mono.plus(LOOK_EVERY_MS);
+        let fact = RedriveFact::Ended {
+            job: job.kept.number,
+            state,
+            cause,
+            at: now.wall,
+        };
+        self.recorder.push(Fact::Redrive(fact));
+    }
+
+    /// Forgets jobs that are over: the oldest beyond the limit, and those that ended too long ago.
+    fn prune_redrives(&mut self, now: Now) {
+        let jobs = self.redrives.jobs.values();
+        let ended = |job: &Job| Some((job.kept.ended_at?, job.kept.number));
+        let mut over: Vec<(Timestamp, u64)> = jobs.filter_map(|job| ended(job)).collect();
+        over.sort_unstable();
+        let too_many = over.len().saturating_sub(REDRIVES_FINISHED_MAX);
+        for (index, (at, number)) in over.into_iter().enumerate() {
+            let is_old = since(now, at) > REDRIVE_KEPT_MS;
+            if index < too_many || is_old {
+                self.redrives.jobs.remove(&number);
+                let fact = RedriveFact::Forgotten { job: number };
+                self.recorder.push(Fact::Redrive(fact));
+            }
+        }
+    }
+
+    /// Looks at a job that is over: whether it learns any more.
+    fn look_at_ended(&mut self, now: Now, job: &mut Job) {
+        let ended = job.kept.ended_at.map_or(0, |at| since(now, at));
+        job.is_learning = ended <= REDRIVE_LEARNS_MS;
+        job.wake_at = now.mono.plus(LOOK_EVERY_MS);
+        self.prune_redrives(now);
+    }
+
+    /// Takes note of what became of a message that a job had moved.
+    #[cold]
+    pub(super) fn learn(&mut self, queue: QueueId, mark: u32, learned: Learned) {
+        let Some(name) = self.queues.get(&queue).map(|queue| queue.name.clone()) else {
+            return; // it was deleted, which was learned
+        };
+        self.learn_some(&name, u64::from(mark), learned, 1);
+    }
+
+    fn learn_some(&mut self, queue: &Name, number: u64, learned: Learned, count: u64) {
+        let Some(job) = self.redrives.jobs.get_mut(&number) else {
+            return; // forgotten
+        };
+        let mut targets = job.kept.targets.iter_mut();
+        let to = targets.find(|to| to.queue == *queue && to.settled < to.followed);
+        let Some(to) = to.filter(|_| job.is_learning) else {
+            return; // it is another copy of a message that entered several queues
+        };
+        let count = count.min(to.followed - to.settled);
+        to.settled += count;
+        let settled = (queue.clone(), to.settled);
+        let outcome = &mut job.kept.outcome;
+        *match learned {
+            Learned::Accepted => &mut outcome.accepted,
+            Learned::DiedAgain => &mut outcome.died_again,
+            Learned::Gone => &mut outcome.gone,
+        } += count;
+        let outcome = *outcome;
+        self.counters.redriven.learn(learned, count);
+        self.recorder.push_learned(number, settled, outcome);
+        let stops = (job.kept.spec.stop).is_some_and(|stop| stop.is_reached(&outcome));
+        let is_ramped = job.ramp == Some(true) && job.kept.batch_left == 0;
+        let is_batch_over = is_ramped && job.kept.outstanding() == 0;
+        if !job.kept.state.is_over() && (stops || is_batch_over) {
+            self.schedule_redrive(number);
+        }
+    }
+
+    /// Takes note that no message of a queue that jobs had moved there is in it any more.
+    pub(super) fn learn_of_emptied(&mut self, queue: &Name) {
+        if self.redrives.jobs.is_empty() {
+            return; // as a rule
+        }
+        let jobs = self.redrives.jobs.values();
+        let left = jobs.filter_map(|job| {
+            let to = job.kept.targets.iter().find(|to| to.queue == *queue)?;
+            let left = to.followed.saturating_sub(to.settled);
+            (left > 0).then_some((job.kept.number, left))
+        });
+        for (number, left) in left.collect::<Vec<_>>() {
+            self.learn_some(queue, number, Learned::Gone, left);
+        }
+    }
+}
+
+/// Milliseconds of wall-clock time since a time stamp, 0 if that is in the future.
+fn since(now: Now, at: Timestamp) -> u64 {
+    u64::try_from(now.wall.0.saturating_sub(at.0)).unwrap_or(0)
+}

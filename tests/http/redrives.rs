@@ -1,0 +1,378 @@
+//! Redrives over HTTP, and over kills of the broker.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fe2o3_amqp::types::messaging::{Header, Message, Outcome};
+use fe2o3_amqp::{Connection, Sender, Session};
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::support::RunningBroker;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How often a redrive is asked whether it is over.
+const POLL: Duration = Duration::from_millis(20);
+/// Dead letters that are moved while the broker is killed again and again.
+const MANY: u64 = 10_000;
+
+/// A folder of its own, which goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("coroner-redrive-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// `work` dead-letters to `dlq`.
+fn arrange(api: &Api<'_>) {
+    api.put("/api/queues/%2F/dlq", &json!({"durable": true}));
+    let arguments = json!({
+        "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dlq",
+    });
+    let work = json!({"durable": true, "arguments": arguments});
+    api.put("/api/queues/%2F/work", &work);
+}
+
+fn reject(api: &Api<'_>, count: u64) {
+    let body = json!({
+        "count": count, "ackmode": "reject_requeue_false", "encoding": "auto", "truncate": 1,
+    });
+    let (status, taken) = api.ask("POST", "/api/queues/%2F/work/get", &body);
+    let taken = taken.as_array().expect("messages").len() as u64;
+    assert_eq!((status, taken), (200, count));
+}
+
+fn job(api: &Api<'_>, id: &str) -> Value {
+    api.get(&format!("/api/redrives/%2F/{id}"))
+}
+
+/// Waits until a redrive is over.
+fn wait(api: &Api<'_>, id: &str) -> Value {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let job = job(api, id);
+        if !job["ended_at"].is_null() {
+            return job;
+        }
+        assert!(Instant::now() < deadline, "{job}");
+        thread::sleep(POLL);
+    }
+}
+
+fn messages(api: &Api<'_>, queue: &str) -> Value {
+    api.get(&format!("/api/queues/%2F/{queue}"))["messages"].clone()
+}
+
+/// Messages in `work` and in `dlq` at one time.
+fn both(api: &Api<'_>) -> (u64, u64) {
+    let queues = api.get("/api/queues/%2F");
+    let of = |name: &str| {
+        let mut queues = queues.as_array().expect("queues").iter();
+        let queue = queues.find(|queue| queue["name"] == name);
+        queue.expect("a queue")["messages"]
+            .as_u64()
+            .expect("a count")
+    };
+    (of("work"), of("dlq"))
+}
+
+/// What the first moved message tells of its redrive.
+fn check_told(api: &Api<'_>) {
+    let look = api.get("/api/queues/%2F/work/messages");
+    let first = &look["messages"][0];
+    assert_eq!(
+        (&first["payload"], &first["exchange"]),
+        (&json!("0"), &json!(""))
+    );
+    let told = &first["amqp"]["message_annotations"]["x-opt-redrives"][0];
+    assert_eq!((&told["number"], &told["job"]), (&json!(1), &json!("fix")));
+    assert_eq!(
+        (&told["from"], &told["to"]),
+        (&json!("dlq"), &json!("work"))
+    );
+    assert_eq!((&told["by"], &told["deaths"]), (&json!("guest"), &json!(1)));
+}
+
+/// What the redrive knows once two messages were accepted and one died again.
+fn check_learned(api: &Api<'_>) {
+    let taken = json!({"count": 2, "ackmode": "ack_requeue_false", "encoding": "auto"});
+    assert_eq!(api.ask("POST", "/api/queues/%2F/work/get", &taken).0, 200);
+    reject(api, 1);
+    let learned = job(api, "fix");
+    let outcome = json!({"accepted": 2, "died_again": 1, "outstanding": 0, "gone": 0});
+    assert_eq!(
+        (&learned["outcome"], &learned["settled"]),
+        (&outcome, &json!(true))
+    );
+    let (_, metrics) = api.send("GET", "/metrics", "");
+    for (outcome, count) in [("moved", 3), ("accepted", 2), ("died_again", 1)] {
+        let line =
+            format!("coroner_redrive_messages_total{{vhost=\"/\",outcome=\"{outcome}\"}} {count}");
+        assert!(metrics.lines().any(|known| known == line), "{line}");
+    }
+}
+
+#[test]
+fn a_redrive_is_asked_for_looked_at_and_forgotten() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    arrange(&api);
+    for number in 0..3 {
+        api.publish("work", &number.to_string());
+    }
+    reject(&api, 3);
+    api.publish("dlq", "never died");
+    let body = json!({"queue": "dlq", "note": "fixed in 2.14.1"});
+    let (status, dry) = api.ask("POST", "/api/redrives/%2F/dry-run", &body);
+    assert_eq!(status, 200, "{dry}");
+    let to_work = json!({
+        "queue": "work", "messages": 3, "consumers": 0, "room": null, "durable": true,
+    });
+    assert_eq!(dry["targets"], json!([to_work]));
+    assert_eq!(
+        (&dry["matched"], &dry["complete"]),
+        (&json!(4), &json!(true))
+    );
+    let skipped = json!({"held": 0, "no_target": 1, "not_allowed": 0, "same_queue": 0});
+    assert_eq!(dry["skipped"], skipped);
+    assert_eq!(dry["sample"][0], "0");
+    assert_eq!(messages(&api, "dlq"), 4, "a dry run changes nothing");
+    assert_eq!(api.get("/api/redrives/%2F"), json!([]));
+
+    assert_eq!(api.ask("PUT", "/api/redrives/%2F/fix", &body).0, 201);
+    let over = wait(&api, "fix");
+    assert_eq!(
+        (&over["state"], &over["cause"]),
+        (&json!("completed"), &Value::Null)
+    );
+    assert_eq!(
+        (&over["by"], &over["note"]),
+        (&json!("guest"), &json!("fixed in 2.14.1"))
+    );
+    let counts = json!({
+        "matched": 4, "moved": 3, "skipped_held": 0, "skipped_no_target": 1,
+        "skipped_not_allowed": 0, "skipped_changed": 0, "left": 0,
+    });
+    assert_eq!(over["counts"], counts);
+    assert_eq!(over["targets"], json!([{"queue": "work", "moved": 3}]));
+    assert_eq!(
+        (&over["settled"], &over["outcome"]["outstanding"]),
+        (&json!(false), &json!(3))
+    );
+    assert_eq!(
+        (messages(&api, "dlq"), messages(&api, "work")),
+        (json!(1), json!(3))
+    );
+
+    check_told(&api);
+    // The same again is no second run; something else under this id is refused.
+    assert_eq!(api.ask("PUT", "/api/redrives/%2F/fix", &body).0, 204);
+    let other = json!({"queue": "work"});
+    let (status, answer) = api.ask("PUT", "/api/redrives/%2F/fix", &other);
+    assert_eq!(
+        (status, &answer["error"]),
+        (409, &json!("conflict")),
+        "{answer}"
+    );
+
+    check_learned(&api);
+    assert_eq!(api.send("DELETE", "/api/redrives/%2F/fix", "").0, 204);
+    assert_eq!(api.send("GET", "/api/redrives/%2F/fix", "").0, 404);
+    assert_eq!(api.send("DELETE", "/api/redrives/%2F/fix", "").0, 404);
+}
+
+#[test]
+fn what_is_wrong_with_a_redrive_is_said() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    arrange(&api);
+    for (id, body, status, says) in [
+        (
+            "a",
+            json!({"queue": "dlq", "filter": {"colour": 1}}),
+            400,
+            "colour",
+        ),
+        (
+            "a",
+            json!({"queue": "dlq", "rate": 0}),
+            400,
+            "0.1 to 100000",
+        ),
+        ("a%20b", json!({"queue": "dlq"}), 400, "1 to 64 characters"),
+        ("a", json!({}), 400, "key_missing,queue"),
+        ("a", json!({"queue": "gone"}), 404, "no queue 'gone'"),
+        (
+            "a",
+            json!({"queue": "dlq", "target": {"kind": "queue", "queue": "dlq"}}),
+            400,
+            "source and target",
+        ),
+        (
+            "a",
+            json!({"queue": "dlq", "target": {"kind": "discard"}}),
+            400,
+            "'note'",
+        ),
+    ] {
+        let (found, answer) = api.ask("PUT", &format!("/api/redrives/%2F/{id}"), &body);
+        assert_eq!(found, status, "{body}: {answer}");
+        let reason = answer["reason"].as_str().expect("a reason");
+        assert!(reason.contains(says), "{reason}");
+        if id == "a" {
+            let (dry, answer) = api.ask("POST", "/api/redrives/%2F/dry-run", &body);
+            assert_eq!(dry, status, "a dry run is refused alike: {answer}");
+        }
+    }
+    let steered = api.ask("POST", "/api/redrives/%2F/gone/pause", &json!({}));
+    assert_eq!(steered.0, 404);
+    assert_eq!(api.get("/api/redrives"), json!([]));
+}
+
+#[test]
+fn who_may_redrive_and_who_may_steer() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    arrange(&api);
+    for (user, write, read) in [
+        ("alice", ".*", ".*"),
+        ("reader", "^dlq$", ".*"),
+        ("writer", ".*", "^work$"),
+    ] {
+        let tags = json!({"password": user, "tags": "management"});
+        api.put(&format!("/api/users/{user}"), &tags);
+        let rights = json!({"configure": "", "write": write, "read": read});
+        api.put(&format!("/api/permissions/%2F/{user}"), &rights);
+    }
+    for number in 0..3 {
+        api.publish("work", &number.to_string());
+    }
+    reject(&api, 3);
+    let slow = json!({"queue": "dlq", "rate": 0.1}).to_string();
+    let path = "/api/redrives/%2F/mine";
+    assert_eq!(api.send_as("reader", "PUT", path, &slow).0, 401);
+    assert_eq!(api.send_as("writer", "PUT", path, &slow).0, 401);
+    let discard = json!({"queue": "dlq", "target": {"kind": "discard"}, "note": "n", "max": 1});
+    let dropped = api.send_as(
+        "reader",
+        "PUT",
+        "/api/redrives/%2F/drop",
+        &discard.to_string(),
+    );
+    assert_eq!(dropped.0, 201, "to read is to purge");
+    wait(&api, "drop");
+    assert_eq!(api.send_as("alice", "PUT", path, &slow).0, 201);
+    for steering in ["pause", "resume"] {
+        let path = format!("{path}/{steering}");
+        assert_eq!(api.send_as("reader", "POST", &path, "").0, 401, "{path}");
+        assert_eq!(api.send_as("alice", "POST", &path, "").0, 204, "{path}");
+        assert_eq!(api.send_as("guest", "POST", &path, "").0, 204, "{path}");
+    }
+    // A user that is deleted moves nothing any more.
+    assert_eq!(api.send("DELETE", "/api/users/alice", "").0, 204);
+    let paused = job(&api, "mine");
+    assert_eq!(
+        (&paused["state"], &paused["cause"]),
+        (&json!("paused"), &json!("user_gone"))
+    );
+    assert_eq!(api.send("DELETE", path, "").0, 409, "it is not over");
+    assert_eq!(api.send("POST", &format!("{path}/cancel"), "").0, 204);
+    assert_eq!(job(&api, "mine")["state"], "cancelled");
+    assert_eq!(api.send("DELETE", path, "").0, 204);
+}
+
+/// Publishes this many durable messages to `work`.
+async fn publish_many(broker: &RunningBroker, count: u64) {
+    let url = format!("amqp://guest:guest@127.0.0.1:{}", broker.port);
+    let mut connection = Connection::open("redriven", url.as_str())
+        .await
+        .expect("a connection");
+    let mut session = Session::begin(&mut connection).await.expect("a session");
+    let mut sender = Sender::attach(&mut session, "many", "/queues/work")
+        .await
+        .expect("a link");
+    let mut outcomes = Vec::new();
+    for number in 0..count {
+        let message = Message::builder()
+            .header(Header {
+                durable: true,
+                ..Header::default()
+            })
+            .data(number.to_string().into_bytes())
+            .build();
+        outcomes.push(sender.send_batchable(message).await.expect("sent"));
+    }
+    for outcome in outcomes {
+        let outcome = outcome.await.expect("an outcome");
+        assert!(matches!(outcome, Outcome::Accepted(_)), "{outcome:?}");
+    }
+    connection.close().await.expect("a close");
+}
+
+#[test]
+fn a_broker_that_is_killed_again_and_again_moves_each_dead_letter_once() {
+    let folder = Folder::new("killed");
+    let data = folder.path("data");
+    let arguments = ["--data", &data];
+    let mut broker = RunningBroker::start(&arguments);
+    {
+        let api = Api { broker: &broker };
+        arrange(&api);
+        let publishing = publish_many(&broker, MANY);
+        tokio::runtime::Runtime::new()
+            .expect("a runtime")
+            .block_on(publishing);
+        reject(&api, MANY);
+        let body = json!({"queue": "dlq", "rate": 4_000, "ramp": false});
+        assert_eq!(api.ask("PUT", "/api/redrives/%2F/fix", &body).0, 201);
+    }
+    let (mut kills, deadline) = (0, Instant::now() + PATIENCE);
+    loop {
+        let state = job(&Api { broker: &broker }, "fix")["state"].clone();
+        if state == "completed" {
+            break;
+        }
+        assert!(state == "running" || state == "waiting", "{state}");
+        assert!(Instant::now() < deadline);
+        thread::sleep(Duration::from_millis(400));
+        drop(broker); // killed
+        kills += 1;
+        broker = RunningBroker::start(&arguments);
+        let api = Api { broker: &broker };
+        let job = job(&api, "fix");
+        let (work, dlq) = both(&api);
+        assert_eq!(work + dlq, MANY, "{job}");
+    }
+    assert!(kills >= 3, "{kills} kills");
+    let api = Api { broker: &broker };
+    let over = job(&api, "fix");
+    assert_eq!(over["counts"]["moved"], MANY);
+    assert_eq!(
+        (messages(&api, "work"), messages(&api, "dlq")),
+        (json!(MANY), json!(0))
+    );
+    // Each once: who takes them all sees as many, and the job learns of each.
+    let body = json!({
+        "count": MANY, "ackmode": "ack_requeue_false", "encoding": "auto", "truncate": 1,
+    });
+    let (_, taken) = api.ask("POST", "/api/queues/%2F/work/get", &body);
+    assert_eq!(taken.as_array().expect("messages").len() as u64, MANY);
+    let outcome = json!({"accepted": MANY, "died_again": 0, "outstanding": 0, "gone": 0});
+    assert_eq!(job(&api, "fix")["outcome"], outcome);
+}
