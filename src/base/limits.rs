@@ -121,6 +121,18 @@ pub const GROUPS_KEPT_MAX: usize = 16;
 pub const SCAN_SLICE: usize = 128;
 /// Whole queues that are looked through over HTTP at a time; further requests wait.
 pub const HTTP_SCANS_MAX: usize = 4;
+/// Exports and imports of messages over HTTP at a time; further ones are refused.
+pub const HTTP_STREAMS_MAX: usize = 4;
+/// Bytes of a bare message of which an exported line shows the beginning.
+pub const EXPORT_PREVIEW_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of an imported line beside one and two fifths of the largest message: the longest history.
+pub const IMPORT_LINE_EXTRA_BYTES: usize = 1024 * 1024;
+/// Imported lines that are made durable together.
+pub const IMPORT_BATCH_LINES: usize = 256;
+/// Bytes of these lines, beside the last.
+pub const IMPORT_BATCH_BYTES: usize = 1024 * 1024;
+/// How long nothing of an imported body may come, in milliseconds.
+pub const IMPORT_STALL_MS: u64 = 20_000;
 /// Error and annotations of an outcome that are sent back when it is settled, in bytes: a longer
 /// one is answered with the bare outcome, since one frame may be about many deliveries and each may
 /// need an answer.

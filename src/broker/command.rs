@@ -203,6 +203,15 @@ pub enum QueueCommand {
         /// The message's position.
         position: Position,
     },
+    /// Puts a message into a queue, with the history that it brings. Reply: `Imported`.
+    Import {
+        /// The queue to put it into.
+        name: Name,
+        /// The message with its history.
+        message: Arc<Message>,
+        /// Exchange and routing keys with which it came.
+        route: Arc<Route>,
+    },
     /// Describes a queue. Reply: `Queue`.
     Get {
         /// The queue to describe.

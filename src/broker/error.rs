@@ -129,6 +129,12 @@ pub enum Error {
         /// The state that it is in.
         state: &'static str,
     },
+    /// The queue is full, and this pushes nothing out. (409, `amqp:precondition-failed`)
+    #[error("queue '{name}' is full")]
+    QueueFull {
+        /// The queue's name.
+        name: Name,
+    },
     /// Clients may not publish to the exchange. (`amqp:unauthorized-access`)
     #[error("exchange '{name}' is internal")]
     Internal {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, QueueId};
+use crate::base::{ConnectionId, ConsumerId, ExchangeId, Lsn, Millis, Name, Position, QueueId};
 use crate::broker::QueueCounters;
 use crate::broker::arguments::QueueType;
 use crate::broker::delay::DelayedRetry;
@@ -67,6 +67,11 @@ pub enum Reply {
         /// Number of messages dropped.
         messages: u64,
         /// The record of the change.
+        lsn: Lsn,
+    },
+    /// A message was put into a queue.
+    Imported {
+        /// The record of it.
         lsn: Lsn,
     },
     /// The description of a queue.
@@ -174,6 +179,8 @@ pub struct BrowsedMessage {
     pub position: Position,
     /// Its content, or where to read it.
     pub content: Content,
+    /// When it arrived in this queue.
+    pub arrived: Millis,
     /// Failed deliveries in this queue.
     pub failures: u32,
     /// Requeues in this queue.

@@ -15,6 +15,8 @@ const GROUPS: &[(&str, &[&str])] = &[
             "explain",
             "dead_letter_groups",
             "discard_message",
+            "export_messages",
+            "import_messages",
             "redrive",
             "redrive_status",
             "pause_redrive",

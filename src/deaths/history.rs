@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::folded::{Folded, FoldedQueue, HistoryFull};
-use super::{Death, Entry, Point, Quarantined, Reason, evidence};
+use super::{Death, Entry, Evidence, Point, Quarantined, Reason, Viewer, evidence};
 use crate::base::limits::{HISTORY_ENTRIES_BYTES_MAX, HISTORY_ENTRIES_MAX};
 use crate::base::{Account, Gauge, Name};
 
@@ -341,6 +341,26 @@ impl History {
     /// Whether its message was redriven since its first death.
     pub const fn was_redriven(&self) -> bool {
         self.fence.is_some()
+    }
+
+    /// This history as a viewer may see it: without the names and addresses of other users.
+    #[must_use]
+    pub fn seen_by(&self, viewer: Viewer<'_>) -> Self {
+        let mut seen = self.clone();
+        for entry in &mut seen.entries {
+            let hidden = entry.evidence.as_ref().filter(|it| !viewer.may_see(it));
+            if let Some(evidence) = hidden {
+                let evidence = Evidence {
+                    user: None,
+                    address: None,
+                    account: Account::default(),
+                    ..(**evidence).clone()
+                };
+                Arc::make_mut(entry).evidence = Some(Arc::new(evidence));
+            }
+        }
+        seen.account = Account::default();
+        seen
     }
 
     /// Why its message is in the quarantine; none if it is not.

@@ -31,7 +31,8 @@ pub(super) fn core(refused: &CoreError) -> Error {
         | CoreError::RedriveExists { .. }
         | CoreError::RedriveState { .. }
         | CoreError::NotIdle { .. }
-        | CoreError::NotReady { .. } => AmqpError::PreconditionFailed,
+        | CoreError::NotReady { .. }
+        | CoreError::QueueFull { .. } => AmqpError::PreconditionFailed,
         CoreError::BadRequest { .. } => AmqpError::InvalidField,
         CoreError::Reserved { .. } | CoreError::Internal { .. } => AmqpError::UnauthorizedAccess,
         CoreError::Locked { .. } | CoreError::InUse { .. } => AmqpError::ResourceLocked,

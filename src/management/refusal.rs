@@ -124,7 +124,8 @@ impl From<Error> for Refusal {
             | Error::RedriveExists { .. }
             | Error::RedriveState { .. }
             | Error::NotIdle { .. }
-            | Error::NotReady { .. } => Status::Conflict,
+            | Error::NotReady { .. }
+            | Error::QueueFull { .. } => Status::Conflict,
         };
         Self {
             status,

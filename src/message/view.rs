@@ -6,8 +6,8 @@ use super::annotations::{ACQUIRED_COUNT, DELIVERY_COUNT, EXCHANGE, ROUTING_KEY};
 use super::{Message, Route};
 use crate::deaths::{DeathsView, Encoding, EvidenceLevel, History, Redrives};
 use crate::wire::{
-    HeaderFields, begin_message_annotations, end, write_header, write_long, write_string,
-    write_symbol,
+    HeaderFields, begin_map, begin_message_annotations, end, write_header, write_long,
+    write_string, write_symbol,
 };
 
 /// The values that one delivery of a message shows besides its own bytes.
@@ -60,6 +60,29 @@ impl Message {
         }
         end(out, map, 2 * pairs);
     }
+    /// The fields of the header that are kept: durable, priority and ttl.
+    pub fn stored_header(&self) -> HeaderFields {
+        HeaderFields {
+            durable: self.durable,
+            priority: self.priority,
+            ttl_ms: self.ttl_ms,
+            ..HeaderFields::default()
+        }
+    }
+
+    /// The annotations that clients sent, as an encoded map; none if there are none.
+    pub fn annotations_map(&self) -> Option<Vec<u8>> {
+        let client = self.client_annotations();
+        if client.left() == 0 {
+            return None;
+        }
+        let mut out = Vec::new();
+        let map = begin_map(&mut out);
+        out.extend_from_slice(client.rest());
+        end(&mut out, map, client.left() as usize);
+        Some(out)
+    }
+
     fn header(&self, view: &DeliveryView<'_>) -> HeaderFields {
         HeaderFields {
             durable: self.durable,

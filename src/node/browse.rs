@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::vhost::{Failed, Vhost};
-use crate::base::Position;
+use crate::base::{Millis, Position};
 use crate::broker::queue::MessageState;
 use crate::broker::{BrowsedMessage, Content};
 use crate::message::{Message, Route};
@@ -16,6 +16,8 @@ pub(crate) struct ShownMessage {
     pub(crate) position: Position,
     pub(crate) message: Arc<Message>,
     pub(crate) route: Arc<Route>,
+    /// When it arrived in this queue.
+    pub(crate) arrived: Millis,
     /// Failed deliveries in this queue.
     pub(crate) failures: u32,
     /// Requeues in this queue.
@@ -71,6 +73,7 @@ impl<D: Disk> Vhost<D> {
                 position: browsed.position,
                 message,
                 route,
+                arrived: browsed.arrived,
                 failures: browsed.failures,
                 acquired: browsed.acquired,
             })

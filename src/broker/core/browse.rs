@@ -52,6 +52,7 @@ fn browsed(queue: &Queue, position: Position) -> Option<(BrowsedMessage, u64)> {
         let message = BrowsedMessage {
             position,
             content: Content::Here(Arc::clone(&slot.message), Arc::clone(&slot.route)),
+            arrived: slot.arrived,
             failures: slot.failures,
             acquired: slot.acquired,
         };
@@ -61,6 +62,7 @@ fn browsed(queue: &Queue, position: Position) -> Option<(BrowsedMessage, u64)> {
     let bytes = disk_ref.size_bytes.into();
     let message = BrowsedMessage {
         position,
+        arrived: disk_ref.arrived,
         failures: disk_ref.failures,
         acquired: disk_ref.acquired,
         content: Content::OnDisk(wanted(position, &disk_ref)),

@@ -153,6 +153,11 @@ impl Core {
                 name,
                 position,
             } => self.queue_discard(turn, connection, &name, position),
+            QueueCommand::Import {
+                name,
+                message,
+                route,
+            } => self.queue_import(turn, &name, (message, route)),
             QueueCommand::Get { name } => self.queue_get(&name),
         }
     }

@@ -18,6 +18,7 @@ mod drops;
 mod explain;
 mod failure;
 mod foresee;
+mod import;
 mod ledger;
 mod paging;
 mod publish;

@@ -174,6 +174,60 @@ impl Api {
         }
     }
 
+    /// Fetches something long, as it comes; there is no limit on how long that takes.
+    pub(in crate::cli) fn stream(&self, path: &Path) -> Result<impl io::Read + use<>, Failure> {
+        let request = self
+            .request(&Method::GET, path)
+            .body(())
+            .map_err(impossible)?;
+        let request = self.agent.configure_request(request);
+        let answer = self.agent.run(request.timeout_global(None).build());
+        let mut answer = answer.map_err(|error| self.unreachable(error))?;
+        let status = answer.status();
+        if !status.is_success() {
+            let limited = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+            let bytes = limited.read_to_vec();
+            let bytes = bytes.map_err(|error| self.unreachable(error))?;
+            return Err(self.refused(status, path, &bytes));
+        }
+        Ok(answer
+            .into_body()
+            .into_with_config()
+            .limit(u64::MAX)
+            .reader())
+    }
+
+    /// Posts lines of JSON; returns the answer, also of a request that is refused with one.
+    pub(in crate::cli) fn post_lines(&self, path: &Path, lines: &[u8]) -> Result<Value, Failure> {
+        let request = self.request(&Method::POST, path);
+        let request = request.header("content-type", "application/jsonl");
+        let request = request.body(lines).map_err(impossible)?;
+        let answer = self.agent.run(request);
+        let mut answer = answer.map_err(|error| self.unreachable(error))?;
+        let status = answer.status();
+        let limited = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let bytes = limited.read_to_vec();
+        let bytes = bytes.map_err(|error| self.unreachable(error))?;
+        let said: Option<Value> = serde_json::from_slice(&bytes).ok();
+        match said.filter(|said| said.get("imported").is_some()) {
+            Some(said) => Ok(said),
+            None => Err(self.refused(status, path, &bytes)),
+        }
+    }
+
+    /// A request with the credentials.
+    fn request(&self, method: &Method, path: &Path) -> ureq::http::request::Builder {
+        let settings = &self.settings;
+        let user = format!("{}:{}", settings.username(), settings.password());
+        Request::builder()
+            .method(method)
+            .uri(format!("{}/api/{}", settings.endpoint, path.encoded()))
+            .header(
+                "authorization",
+                format!("Basic {}", BASE64_STANDARD.encode(user)),
+            )
+    }
+
     /// Sends a request; an answer without content is `null`.
     fn send(
         &self,
@@ -200,15 +254,7 @@ impl Api {
         body: Option<&Value>,
         headers: &[(&str, &str)],
     ) -> Result<(StatusCode, Vec<u8>), Failure> {
-        let settings = &self.settings;
-        let user = format!("{}:{}", settings.username(), settings.password());
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{}/api/{}", settings.endpoint, path.encoded()))
-            .header(
-                "authorization",
-                format!("Basic {}", BASE64_STANDARD.encode(user)),
-            );
+        let mut request = self.request(method, path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

@@ -104,6 +104,8 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<redrive::PauseRedrive>(),
     entry::<redrive::ResumeRedrive>(),
     entry::<redrive::CancelRedrive>(),
+    entry::<super::dead_letters::ExportMessages>(),
+    entry::<super::dead_letters::ImportMessages>(),
     entry::<connections::CloseConnection>(),
     entry::<connections::CloseAllConnections>(),
     entry::<connections::CloseAllUserConnections>(),

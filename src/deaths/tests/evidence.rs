@@ -8,7 +8,7 @@ use crate::base::limits::{
     EVIDENCE_INFO_BYTES_MAX, EVIDENCE_NAME_BYTES_MAX,
 };
 use crate::base::{Gauge, Name};
-use crate::deaths::{Death, Evidence, History, Reason};
+use crate::deaths::{Death, Evidence, History, Reason, Viewer};
 use crate::wire::{Reader, Value, begin_map, decode_value, encode_value, end};
 
 /// An encoded map of so many numbered pairs, each with a text of this length.
@@ -231,4 +231,36 @@ fn info_with_an_array_of_described_values_keeps_its_types() {
     let at = cut.windows(array.len()).position(|bytes| bytes == array);
     assert!(at.is_some(), "the array is there as it was sent");
     decode_value(&cut).unwrap();
+}
+
+/// An export has the stored form of the history, which must not tell what lists hide.
+#[test]
+fn a_viewer_gets_the_history_without_names_and_addresses_of_others() {
+    let evidence = Evidence {
+        condition: Some("app:schema".into()),
+        user: Some("ada".into()),
+        address: Some("10.0.0.7:5".into()),
+        container: Some("billing".into()),
+        ..Evidence::default()
+    };
+    let death = Death {
+        evidence: Some(Arc::new(evidence.clone())),
+        ..death("q", Reason::Rejected, 1)
+    };
+    let history = history(&[death]);
+    let seen = |viewer| {
+        history.seen_by(viewer).entries()[0]
+            .evidence
+            .clone()
+            .unwrap()
+    };
+    assert_eq!(*seen(Viewer::Monitor), evidence);
+    assert_eq!(*seen(Viewer::User("ada")), evidence);
+    let hidden = Evidence {
+        user: None,
+        address: None,
+        ..evidence
+    };
+    assert_eq!(*seen(Viewer::User("bob")), hidden);
+    assert_eq!(*seen(Viewer::Nobody), hidden);
 }

@@ -70,6 +70,15 @@ impl Failure {
         }
     }
 
+    /// 429: as many of these run as may.
+    pub fn too_many(reason: impl Into<String>) -> Self {
+        Self {
+            status: 429,
+            error: "too_many_requests",
+            reason: reason.into(),
+        }
+    }
+
     /// 415: the body has a format that is not read.
     pub fn unsupported_media_type(reason: impl Into<String>) -> Self {
         Self {

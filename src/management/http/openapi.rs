@@ -78,6 +78,13 @@ fn responses(answer: Answer) -> Value {
             let list = json!({ "type": "array", "items": object(fields) });
             vec![("200", content(&list))]
         }
+        Answer::Lines => {
+            let lines = json!({ "application/jsonl": { "schema": { "type": "string" } } });
+            vec![(
+                "200",
+                json!({ "description": "An object on each line", "content": lines }),
+            )]
+        }
         Answer::Text => vec![("200", content(&json!({ "type": "string" })))],
         Answer::Stored => vec![
             ("201", json!({ "description": "Something new is there" })),

@@ -92,6 +92,10 @@ pub enum Endpoint {
     BrowseMessages,
     /// Drops one ready message of a queue.
     DiscardMessage,
+    /// Exports messages of a queue as lines of JSON.
+    ExportMessages,
+    /// Imports messages into a queue from lines of JSON.
+    ImportMessages,
     /// Counts the messages of a queue by what they have in common.
     Groups,
     /// Explains a message of a queue.

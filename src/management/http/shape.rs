@@ -14,6 +14,8 @@ pub enum Answer {
     List(&'static [Field]),
     /// 200 with a text.
     Text,
+    /// 200 with lines of JSON, an object each.
+    Lines,
     /// 201 when an object was created, otherwise 204; no body.
     Stored,
     /// 201 with the location of the new object; no body.
@@ -249,13 +251,12 @@ impl Endpoint {
             Self::GetMessages => Answer::List(MESSAGE),
             Self::Publish | Self::BrowseMessages | Self::Groups => Answer::Object(self.few()),
             Self::ExplainMessage => Answer::Object(EXPLANATION),
+            Self::ExportMessages => Answer::Lines,
             Self::Overview => Answer::Object(OVERVIEW),
             Self::ClusterName | Self::GlobalParameter => Answer::Object(NAMED),
             Self::Nodes => Answer::List(NODE),
             Self::Node => Answer::Object(NODE),
-            Self::WhoAmI | Self::Auth | Self::NodeMemory | Self::Environment | Self::LogLevel => {
-                Answer::Object(self.few())
-            }
+            _ if self.is_alone() => Answer::Object(self.few()),
             Self::Queues | Self::QueuesDetailed | Self::VhostQueues => Answer::List(QUEUE),
             Self::Queue => Answer::Object(QUEUE),
             Self::Exchanges | Self::VhostExchanges => Answer::List(EXCHANGE),
@@ -299,7 +300,6 @@ impl Endpoint {
             Self::GlobalParameters => Answer::List(NAMED),
             _ if self.is_check() => Answer::Object(STATUS),
             Self::Definitions | Self::VhostDefinitions => Answer::Object(DEFINITIONS),
-            Self::OpenApi => Answer::Object(&[("openapi", "string"), ("paths", "object")]),
             Self::VhostLimits | Self::VhostLimit => Answer::List(VHOST_LIMITS),
             Self::UserLimits | Self::UserLimit => Answer::List(USER_LIMITS),
             _ if self.is_empty() => Answer::List(&[]),
@@ -317,7 +317,24 @@ impl Endpoint {
         }
     }
 
-    /// The fields of an object that only one route answers with.
+    /// Whether it answers with an object that no other route has.
+    const fn is_alone(self) -> bool {
+        matches!(
+            self,
+            Self::WhoAmI
+                | Self::Auth
+                | Self::NodeMemory
+                | Self::Environment
+                | Self::LogLevel
+                | Self::Publish
+                | Self::BrowseMessages
+                | Self::Groups
+                | Self::ImportMessages
+                | Self::OpenApi
+        )
+    }
+
+    /// The fields of such an object.
     const fn few(self) -> &'static [Field] {
         match self {
             Self::WhoAmI => &[("name", "string"), ("tags", "array")],
@@ -327,6 +344,8 @@ impl Endpoint {
             Self::Publish => &[("routed", "boolean")],
             Self::BrowseMessages => &[("messages", "array")],
             Self::Groups => GROUPS,
+            Self::OpenApi => &[("openapi", "string"), ("paths", "object")],
+            Self::ImportMessages => &[("imported", "integer"), ("skipped", "integer")],
             _ => &[("level", "string")],
         }
     }
@@ -373,6 +392,7 @@ impl Endpoint {
                 ),
                 ("description", "the description of that error"),
             ],
+            Self::ExportMessages => EXPORT_QUERY,
             Self::DeleteQueue => &[
                 ("if-empty", "true: only without messages"),
                 ("if-unused", "true: only without consumers"),
@@ -456,6 +476,47 @@ const GROUPS_QUERY: &[(&str, &str)] = &[
         "by",
         "group (unless given), reason, queue, condition, exchange, container, user or cause",
     ),
+    (
+        "from",
+        "the position to begin at: next of the answer before",
+    ),
+    (
+        "state",
+        "ready (unless given), unacknowledged or dead_pending",
+    ),
+    (
+        "reason",
+        "died for this reason; as all parts of the filter of its latest death, and given again for one of several",
+    ),
+    ("queue", "died in this queue"),
+    ("condition", "the consumer gave this condition"),
+    ("group", "has this fingerprint"),
+    ("container", "a consumer with this container id"),
+    ("user", "a consumer of this user"),
+    (
+        "cause",
+        "is in the quarantine for this cause; none: is not there",
+    ),
+    ("exchange", "came through this exchange before it died"),
+    ("routing_key", "had this routing key before it died"),
+    ("message_id", "has this message-id"),
+    ("position", "is at this position"),
+    (
+        "died_after",
+        "died at this time or later, in milliseconds since 1970",
+    ),
+    ("died_before", "died before this time"),
+    ("redriven", "true: was redriven; false: never was"),
+    (
+        "selector",
+        "this JMS selector wants it; an answer may then have few messages or none, and a next",
+    ),
+    (
+        "body_contains",
+        "has this text in the first MiB of its body",
+    ),
+];
+const EXPORT_QUERY: &[(&str, &str)] = &[
     (
         "from",
         "the position to begin at: next of the answer before",

@@ -17,8 +17,8 @@ use super::body::{Bodies, HeldBody};
 use super::reply::{self, Reply};
 use super::users::{self, Of};
 use super::{
-    attempts, checks, connections, definitions, door, explain, groups, listings, login, messages,
-    objects, parameters, policies, process, redrives, rights,
+    attempts, checks, connections, definitions, door, explain, export, groups, import, listings,
+    login, messages, objects, parameters, policies, process, redrives, rights,
 };
 use crate::access::Peer;
 use crate::base::Name;
@@ -108,6 +108,10 @@ async fn handle(
                 .map(|reason| String::from_utf8_lossy(reason.as_bytes()).into_owned()),
         };
         rights::check(route.endpoint, &call)?;
+        if route.endpoint == Endpoint::ImportMessages {
+            // Its body may be longer than memory.
+            return import::import(&call, &head, body).await;
+        }
         let room = api.read(route.endpoint, (&head, body), &call).await?;
         let answered = answer(route.endpoint, call).await;
         drop(room);
@@ -222,6 +226,8 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::VhostBindings => listings::bindings(&call, vec![call.vhost()?]).await,
         Endpoint::GetMessages => messages::get(&call).await,
         Endpoint::BrowseMessages => messages::browse(&call).await,
+        Endpoint::ExportMessages => export::export(&call),
+        Endpoint::ImportMessages => Err(Failure::bad_request("the body was not read")),
         Endpoint::DiscardMessage => messages::discard(&call).await,
         Endpoint::Groups => groups::groups(&call).await,
         Endpoint::ExplainMessage => explain::explain(&call).await,

@@ -38,6 +38,10 @@ pub(super) enum Reply {
     Roomy(Answer),
     /// 200 with an array that may be long, sent in chunks.
     Chunks(Chunks),
+    /// 200 with lines of JSON that may be many, sent in chunks.
+    Lines(Chunks),
+    /// 400 with this JSON: what was done before, and what is wrong.
+    Refused(Value),
     /// 201: an object was created, or 204: it existed and is as asked.
     Stored {
         created: bool,
@@ -55,7 +59,12 @@ impl Reply {
     /// The status code of HTTP.
     pub(super) const fn status(&self) -> u16 {
         match self {
-            Self::Json(_) | Self::Written(_) | Self::Roomy(_) | Self::Chunks(_) => 200,
+            Self::Json(_)
+            | Self::Written(_)
+            | Self::Roomy(_)
+            | Self::Chunks(_)
+            | Self::Lines(_) => 200,
+            Self::Refused(_) => 400,
             Self::Stored { created: true, .. } | Self::CreatedAt(_) => 201,
             Self::Stored { created: false, .. } | Self::Done => 204,
             Self::Unhealthy(_) => 503,
@@ -76,6 +85,13 @@ impl Reply {
             }
             Self::Roomy(answer) => json_body(StatusCode::OK, Body::new(answer.into_body())),
             Self::Chunks(chunks) => json_body(StatusCode::OK, Body::new(chunks)),
+            Self::Lines(lines) => {
+                let response = Response::builder()
+                    .header(CACHE_CONTROL, "no-cache")
+                    .header(CONTENT_TYPE, "application/jsonl");
+                body(response, Body::new(lines))
+            }
+            Self::Refused(value) => json(StatusCode::BAD_REQUEST, &value),
             Self::Stored { created, warnings } => {
                 let status = if created {
                     StatusCode::CREATED
@@ -192,6 +208,12 @@ pub(super) struct Items {
 }
 
 impl Chunks {
+    /// A body that somebody else writes, and its writing end: chunks, or none if it ends early.
+    pub(super) fn of_lines() -> (mpsc::Sender<Option<Bytes>>, Self) {
+        let (chunks, receiver) = mpsc::channel(CHUNKS_WAITING);
+        (chunks, Self(receiver))
+    }
+
     /// An array, and its writing end: a slow client blocks no thread.
     pub(super) fn of_array() -> (Items, Self) {
         let (chunks, receiver) = mpsc::channel(CHUNKS_WAITING);

@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::api::Call;
 use super::work::failed;
-use crate::base::limits::{HTTP_SCANS_MAX, SCAN_SLICE};
+use crate::base::limits::{HTTP_SCANS_MAX, HTTP_STREAMS_MAX, SCAN_SLICE};
 use crate::base::{Name, Position};
 use crate::broker::queue::MessageState;
 use crate::management::http::Failure;
@@ -18,8 +18,21 @@ use crate::server::{Store, Vhost};
 /// Permits for looking through whole queues, which takes seconds: other long work goes on beside.
 static SCANS: Semaphore = Semaphore::const_new(HTTP_SCANS_MAX);
 
+/// Permits for exports and imports, which last as long as their client takes.
+static STREAMS: Semaphore = Semaphore::const_new(HTTP_STREAMS_MAX);
+
+/// A permit to export or import messages, if there is one.
+pub(super) fn turn_now() -> Result<SemaphorePermit<'static>, Failure> {
+    let turn = STREAMS.try_acquire();
+    turn.map_err(|_| {
+        Failure::too_many(format!(
+            "{HTTP_STREAMS_MAX} exports and imports run, which is as many as may at a time"
+        ))
+    })
+}
+
 /// A permit to look through a whole queue.
-pub(super) async fn turn() -> Result<SemaphorePermit<'static>, Failure> {
+async fn turn() -> Result<SemaphorePermit<'static>, Failure> {
     let turn = SCANS.acquire().await;
     turn.map_err(|_| Failure::unavailable("stopping"))
 }

@@ -313,7 +313,7 @@ fn deaths_folded(folded: &Folded) -> Json {
 }
 
 /// The history, newest first: times in milliseconds since 1970.
-fn deaths(history: &History, viewer: Viewer<'_>) -> Json {
+pub(super) fn deaths(history: &History, viewer: Viewer<'_>) -> Json {
     let entries = history.entries().iter();
     entries.map(|entry| death(entry, viewer)).collect()
 }

@@ -2,6 +2,7 @@
 
 pub mod connection;
 pub mod explain;
+pub mod exported;
 pub mod groups;
 pub mod message;
 pub mod overview;

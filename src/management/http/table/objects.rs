@@ -295,6 +295,20 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     route(
         Method::Get,
+        "/api/queues/{vhost}/{name}/messages.jsonl",
+        Endpoint::ExportMessages,
+        Access::Vhost,
+        "Messages of a queue as lines of JSON, exact to the byte; changes nothing (not in RabbitMQ)",
+    ),
+    route(
+        Method::Post,
+        "/api/queues/{vhost}/{name}/messages.jsonl",
+        Endpoint::ImportMessages,
+        Access::VhostAdministrator,
+        "Puts exported messages into a queue, with their histories (not in RabbitMQ)",
+    ),
+    route(
+        Method::Get,
         "/api/queues/{vhost}/{name}/groups",
         Endpoint::Groups,
         Access::Vhost,

@@ -1,0 +1,112 @@
+//! The command `import_messages`.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::cli::api::{Api, Path};
+use crate::cli::exit::{Failure, FailureKind};
+use crate::cli::manage::Task;
+use crate::cli::output::Output;
+
+/// Bytes of lines that are sent in one request, beside the last of them.
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// Puts messages from a file that `export_messages` wrote into a queue, with their histories
+///
+/// Lines are sent in portions, in their order, and each portion is durable before the next is
+/// sent. A line that is wrong ends it: the lines before it are in the queue, and the error says
+/// with which line --from-line goes on. It needs an administrator, since it writes death histories.
+#[derive(Args)]
+pub(in crate::cli) struct ImportMessages {
+    /// Name of the queue
+    #[arg(value_name = "QUEUE")]
+    name: String,
+    /// The file to read; - reads standard input
+    file: PathBuf,
+    /// Begins with this line of the file, counted from 1
+    #[arg(long, value_name = "LINE", default_value_t = 1)]
+    from_line: u64,
+}
+
+impl Task for ImportMessages {
+    const NAME: &'static str = "import_messages";
+    const EXAMPLES: &'static [&'static str] = &[
+        "import_messages orders.dlq orders.jsonl",
+        "import_messages orders.dlq orders.jsonl --from-line 4711",
+    ];
+
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a file that the command line names"
+    )]
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let shown = self.file.display().to_string();
+        let cannot = |error: std::io::Error| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!("cannot read {shown}: {error}"),
+            )
+        };
+        let mut lines: Box<dyn BufRead> = if self.file.as_os_str() == "-" {
+            Box::new(std::io::stdin().lock())
+        } else {
+            let file = std::fs::File::open(&self.file).map_err(cannot)?;
+            Box::new(BufReader::new(file))
+        };
+        let path = Path::of(&["queues", api.vhost(), &self.name, "messages.jsonl"]);
+        let (mut line, mut imported) = (1, 0);
+        let (mut batch, mut first) = (Vec::new(), self.from_line);
+        loop {
+            let before = batch.len();
+            let read = lines.read_until(b'\n', &mut batch).map_err(cannot)?;
+            let is_last = read == 0;
+            if line < self.from_line && !is_last {
+                batch.truncate(before);
+                line += 1;
+                continue;
+            }
+            line += u64::from(!is_last);
+            if batch.len() >= BATCH_BYTES || (is_last && !batch.is_empty()) {
+                imported += send(api, &path, &batch, (first, imported))?;
+                batch.clear();
+                first = line;
+            }
+            if is_last {
+                break;
+            }
+        }
+        out.done(format_args!(
+            "{imported} messages were put into queue '{}'",
+            self.name
+        ))
+    }
+}
+
+/// Sends some lines; returns how many messages were imported.
+fn send(api: &Api, path: &Path, batch: &[u8], (first, before): (u64, u64)) -> Result<u64, Failure> {
+    let answer = api.post_lines(path, batch).map_err(|mut failure| {
+        failure = failure.advise(format!(
+            "{before} messages were imported; of the lines from {first} on it is not known"
+        ));
+        failure
+    })?;
+    let number = |name: &str| answer.get(name).and_then(Value::as_u64);
+    let imported = number("imported").unwrap_or_default();
+    let Some(wrong) = number("line") else {
+        return Ok(imported);
+    };
+    let line = first + wrong - 1;
+    let why = answer
+        .get("reason")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let why = why.split_once(": ").map_or(why, |(_, why)| why);
+    let why = why.rsplit_once("; ").map_or(why, |(why, _)| why);
+    let imported = before + imported;
+    let what = format!("line {line}: {why}; {imported} messages before it were imported");
+    Err(Failure::new(FailureKind::Data, what)
+        .advise(format!("--from-line {} goes on behind it", line + 1)))
+}
