@@ -342,8 +342,7 @@ impl Elision<'_, '_> {
             return;
         };
         let undone = |fact: &Fact| matches!(fact, Fact::Removed { body, .. } if *body == from);
-        let removed = record.facts.iter().position(undone);
-        let Some(removed) = removed else {
+        let Some(removed) = record.facts.iter().position(undone) else {
             return;
         };
         let Some(Fact::Removed {

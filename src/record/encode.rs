@@ -294,12 +294,7 @@ fn encode_fact(fact: &Fact, histories: &mut HistoryEncoder, out: &mut Vec<u8>) {
             write_ulong(out, queue.0);
             write_binary(out, &checkpointed::encode(messages));
         }
-        Fact::Purged { queue, below, kept } => {
-            out.push(OfMessage::Purged.byte());
-            write_ulong(out, queue.0);
-            encode_positions(below, out);
-            encode_positions(kept, out);
-        }
+        Fact::Purged { queue, below, kept } => encode_purged(*queue, below, kept, out),
         Fact::Died { queue, count } => deaths::encode_died(*queue, count, out),
         Fact::VhostDeaths(deaths) => deaths::encode_vhost(deaths, out),
         Fact::Redrive(fact) => redrives::encode(fact, out),
@@ -330,6 +325,13 @@ fn encode_delayed(
     write_ulong(out, position.0);
     write_timestamp(out, until.0);
     write_or_null(out, left_ms, write_ulong);
+}
+
+fn encode_purged(queue: QueueId, below: &[Position], kept: &[Position], out: &mut Vec<u8>) {
+    out.push(OfMessage::Purged.byte());
+    write_ulong(out, queue.0);
+    encode_positions(below, out);
+    encode_positions(kept, out);
 }
 
 fn encode_waiting(
