@@ -1,7 +1,7 @@
 //! Working off the list item by item, for simulations that look at the core before each.
 
 use super::work::Work;
-use super::{Core, Turn};
+use super::{COMMAND_BUDGET, Core, Turn};
 use crate::base::{Now, Position, QueueId};
 use crate::broker::{Command, Effects, Event, Reply};
 
@@ -11,7 +11,7 @@ impl Core {
         self.wake_due(now);
         let mut turn = Turn {
             now,
-            budget: 0,
+            budget: COMMAND_BUDGET,
             effects,
         };
         let reply = self.handle(&mut turn, command);
