@@ -12,6 +12,7 @@
 mod api;
 mod description;
 mod door;
+mod explain;
 mod export;
 mod groups;
 mod messages;
