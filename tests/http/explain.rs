@@ -290,3 +290,21 @@ async fn a_message_that_a_consumer_holds_is_explained_with_who_holds_it() {
     receiver.close().await.ok();
     connection.close().await.ok();
 }
+
+/// It was answered with 404.
+#[test]
+fn a_message_that_waits_for_its_time_is_explained_too() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let arguments = json!({"arguments": {
+        "x-delayed-retry-type": "all", "x-delayed-retry-min": 600_000,
+    }});
+    api.put("/api/queues/%2F/work", &arguments);
+    api.publish("work", "an order");
+    let body = json!({"count": 1, "ackmode": "reject_requeue_true", "encoding": "auto"});
+    let (status, _) = api.ask("POST", "/api/queues/%2F/work/get", &body);
+    assert_eq!(status, 200);
+    let explained = explain(&api, 0);
+    assert_eq!(explained["now"]["state"], "delayed", "{explained}");
+    assert_eq!(then(&explained, "accepted")["verdict"], "gone");
+}

@@ -28,8 +28,7 @@ impl Core {
     ) -> Option<Explained> {
         let queue = self.queue(queue)?;
         let kept = queue.messages.disk_ref(position)?;
-        let states = [MessageState::Ready, MessageState::Held, MessageState::Dying];
-        let mut states = states.into_iter();
+        let mut states = MessageState::ALL.into_iter();
         let state = states.find(|state| queue.messages.is(position, *state))?;
         let slot = queue.messages.slot(position);
         let content = match (slot, content) {
