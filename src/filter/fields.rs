@@ -121,7 +121,8 @@ fn hex_text(bytes: &[u8]) -> String {
     text
 }
 
-fn uuid_text(bytes: &[u8; 16]) -> String {
+/// The text form of a UUID. [RFC 9562 4]
+pub fn uuid_text(bytes: &[u8; 16]) -> String {
     let mut text = hex_text(bytes).to_ascii_lowercase();
     for at in [20, 16, 12, 8] {
         text.insert(at, '-');

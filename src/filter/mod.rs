@@ -17,6 +17,7 @@ mod selector;
 mod tokens;
 
 pub use error::SelectorError;
+pub use fields::uuid_text;
 pub use selector::{Answer, Selector};
 
 #[cfg(test)]

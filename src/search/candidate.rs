@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::base::{Name, Position};
 use crate::deaths::{Entry, Evidence};
+use crate::filter::uuid_text;
 use crate::message::{Message, Route};
 use crate::wire::{PropertyField, Value};
 
@@ -67,21 +68,4 @@ pub fn message_id_text(message: &Message) -> Option<String> {
         Value::Binary(bytes) => Some(STANDARD.encode(bytes)),
         _ => None,
     }
-}
-
-/// The text form of a UUID. [RFC 9562 4]
-fn uuid_text(bytes: &[u8; 16]) -> String {
-    let mut text = String::with_capacity(36);
-    for (index, byte) in bytes.iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        let digits = [byte >> 4, byte & 15].map(u32::from);
-        text.extend(
-            digits
-                .iter()
-                .filter_map(|digit| char::from_digit(*digit, 16)),
-        );
-    }
-    text
 }

@@ -8,7 +8,7 @@ use fe2o3_amqp::types::primitives::{OrderedMap, Symbol, Value};
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::exit::Failure;
-use crate::management::http::json::value::uuid_text;
+use crate::filter::uuid_text;
 
 /// Depth of nested values that is shown: as deep as the broker accepts them.
 const DEPTH_MAX: usize = 32;

@@ -43,7 +43,7 @@ fn operation(route: &Route) -> Value {
             "schema": { "type": "string" },
         })
     });
-    let query = route.endpoint.query().iter().map(|(name, description)| {
+    let query = route.endpoint.query().map(|(name, description)| {
         json!({
             "name": name,
             "in": "query",

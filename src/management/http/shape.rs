@@ -381,7 +381,16 @@ impl Endpoint {
     }
 
     /// The parameters of the query, with their meaning.
-    pub const fn query(self) -> &'static [(&'static str, &'static str)] {
+    pub fn query(self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+        let looked_at = match self {
+            Self::BrowseMessages | Self::Groups | Self::ExportMessages => LOOK_QUERY,
+            _ => &[],
+        };
+        self.query_alone().iter().chain(looked_at)
+    }
+
+    /// The same without what says which messages are looked at.
+    const fn query_alone(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::BrowseMessages => BROWSE_QUERY,
             Self::Groups => GROUPS_QUERY,
@@ -392,7 +401,7 @@ impl Endpoint {
                 ),
                 ("description", "the description of that error"),
             ],
-            Self::ExportMessages => EXPORT_QUERY,
+            Self::ExportMessages => &[],
             Self::DeleteQueue => &[
                 ("if-empty", "true: only without messages"),
                 ("if-unused", "true: only without consumers"),
@@ -427,8 +436,8 @@ const LISTING_QUERY: &[(&str, &str)] = &[
         "the fields that are wanted, with commas between them",
     ),
 ];
-const BROWSE_QUERY: &[(&str, &str)] = &[
-    ("count", "messages at most: 50 unless given, 10000 at most"),
+/// Which messages of a queue are looked at.
+const LOOK_QUERY: &[(&str, &str)] = &[
     (
         "from",
         "the position to begin at: next of the answer before",
@@ -437,123 +446,44 @@ const BROWSE_QUERY: &[(&str, &str)] = &[
         "state",
         "ready (unless given), unacknowledged, delayed or dead_pending",
     ),
+    (
+        "reason",
+        "died for this reason; as all parts of the filter of its latest death, and given again for one of several",
+    ),
+    ("queue", "died in this queue"),
+    ("condition", "the consumer gave this condition"),
+    ("group", "has this fingerprint"),
+    ("container", "a consumer with this container id"),
+    ("user", "a consumer of this user"),
+    (
+        "cause",
+        "is in the quarantine for this cause; none: is not there",
+    ),
+    ("exchange", "came through this exchange before it died"),
+    ("routing_key", "had this routing key before it died"),
+    ("message_id", "has this message-id"),
+    ("position", "is at this position"),
+    (
+        "died_after",
+        "died at this time or later, in milliseconds since 1970",
+    ),
+    ("died_before", "died before this time"),
+    ("redriven", "true: was redriven; false: never was"),
+    (
+        "selector",
+        "this JMS selector wants it; an answer may then have few messages or none, and a next",
+    ),
+    (
+        "body_contains",
+        "has this text in the first MiB of its body",
+    ),
+];
+const BROWSE_QUERY: &[(&str, &str)] = &[
+    ("count", "messages at most: 50 unless given, 10000 at most"),
     ("encoding", "of payloads: auto (unless given) or base64"),
     ("truncate", "bytes of a payload that are shown"),
-    (
-        "reason",
-        "died for this reason; as all parts of the filter of its latest death, and given again for one of several",
-    ),
-    ("queue", "died in this queue"),
-    ("condition", "the consumer gave this condition"),
-    ("group", "has this fingerprint"),
-    ("container", "a consumer with this container id"),
-    ("user", "a consumer of this user"),
-    (
-        "cause",
-        "is in the quarantine for this cause; none: is not there",
-    ),
-    ("exchange", "came through this exchange before it died"),
-    ("routing_key", "had this routing key before it died"),
-    ("message_id", "has this message-id"),
-    ("position", "is at this position"),
-    (
-        "died_after",
-        "died at this time or later, in milliseconds since 1970",
-    ),
-    ("died_before", "died before this time"),
-    ("redriven", "true: was redriven; false: never was"),
-    (
-        "selector",
-        "this JMS selector wants it; an answer may then have few messages or none, and a next",
-    ),
-    (
-        "body_contains",
-        "has this text in the first MiB of its body",
-    ),
 ];
-const GROUPS_QUERY: &[(&str, &str)] = &[
-    (
-        "by",
-        "group (unless given), reason, queue, condition, exchange, container, user or cause",
-    ),
-    (
-        "from",
-        "the position to begin at: next of the answer before",
-    ),
-    (
-        "state",
-        "ready (unless given), unacknowledged or dead_pending",
-    ),
-    (
-        "reason",
-        "died for this reason; as all parts of the filter of its latest death, and given again for one of several",
-    ),
-    ("queue", "died in this queue"),
-    ("condition", "the consumer gave this condition"),
-    ("group", "has this fingerprint"),
-    ("container", "a consumer with this container id"),
-    ("user", "a consumer of this user"),
-    (
-        "cause",
-        "is in the quarantine for this cause; none: is not there",
-    ),
-    ("exchange", "came through this exchange before it died"),
-    ("routing_key", "had this routing key before it died"),
-    ("message_id", "has this message-id"),
-    ("position", "is at this position"),
-    (
-        "died_after",
-        "died at this time or later, in milliseconds since 1970",
-    ),
-    ("died_before", "died before this time"),
-    ("redriven", "true: was redriven; false: never was"),
-    (
-        "selector",
-        "this JMS selector wants it; an answer may then have few messages or none, and a next",
-    ),
-    (
-        "body_contains",
-        "has this text in the first MiB of its body",
-    ),
-];
-const EXPORT_QUERY: &[(&str, &str)] = &[
-    (
-        "from",
-        "the position to begin at: next of the answer before",
-    ),
-    (
-        "state",
-        "ready (unless given), unacknowledged or dead_pending",
-    ),
-    (
-        "reason",
-        "died for this reason; as all parts of the filter of its latest death, and given again for one of several",
-    ),
-    ("queue", "died in this queue"),
-    ("condition", "the consumer gave this condition"),
-    ("group", "has this fingerprint"),
-    ("container", "a consumer with this container id"),
-    ("user", "a consumer of this user"),
-    (
-        "cause",
-        "is in the quarantine for this cause; none: is not there",
-    ),
-    ("exchange", "came through this exchange before it died"),
-    ("routing_key", "had this routing key before it died"),
-    ("message_id", "has this message-id"),
-    ("position", "is at this position"),
-    (
-        "died_after",
-        "died at this time or later, in milliseconds since 1970",
-    ),
-    ("died_before", "died before this time"),
-    ("redriven", "true: was redriven; false: never was"),
-    (
-        "selector",
-        "this JMS selector wants it; an answer may then have few messages or none, and a next",
-    ),
-    (
-        "body_contains",
-        "has this text in the first MiB of its body",
-    ),
-];
+const GROUPS_QUERY: &[(&str, &str)] = &[(
+    "by",
+    "group (unless given), reason, queue, condition, exchange, container, user or cause",
+)];

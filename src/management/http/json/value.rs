@@ -9,6 +9,7 @@ use serde_json::{Map, Number, Value as Json, json};
 
 use crate::base::Name;
 use crate::base::limits::VALUE_DEPTH_MAX;
+use crate::filter::uuid_text;
 use crate::wire::Value;
 
 /// Converts a value to JSON: texts and symbols to texts, numbers to numbers while JSON has them,
@@ -104,23 +105,6 @@ fn scalar(value: &Value) -> Json {
         Value::Described(described) => to_json(&described.1),
         other => json!(other.to_string()),
     }
-}
-
-/// The text form of a UUID. [RFC 9562 4]
-pub fn uuid_text(bytes: &[u8; 16]) -> String {
-    let mut text = String::with_capacity(36);
-    for (index, byte) in bytes.iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        let digits = [byte >> 4, byte & 15].map(u32::from);
-        text.extend(
-            digits
-                .iter()
-                .filter_map(|digit| char::from_digit(*digit, 16)),
-        );
-    }
-    text
 }
 
 #[cfg(test)]
