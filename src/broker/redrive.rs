@@ -508,8 +508,6 @@ impl RedriveRights {
 /// Where one message would go. [evidence part 6]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RedriveWay {
-    /// Nowhere: the filter does not mean it.
-    NotMeant,
     /// To these queues.
     To(Vec<QueueId>),
     /// It would be dropped, and counted.

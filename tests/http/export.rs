@@ -265,3 +265,20 @@ fn only_administrators_import_and_who_may_read_a_queue_exports_it() {
         400
     );
 }
+
+#[test]
+fn nothing_is_imported_in_an_alarm_and_the_answer_says_where_to_go_on() {
+    let broker = RunningBroker::start(&["--memory-limit", "1"]);
+    let api = Api { broker: &broker };
+    api.put("/api/queues/%2F/dead", &json!({"durable": true}));
+    while api.get("/api/nodes")[0]["mem_alarm"] != true {
+        std::thread::yield_now();
+    }
+    let good = line(&[0x00, 0x53, 0x77, 0xa1, 0x01, b'x']);
+    let (status, answer) = import(&api, "dead", &format!("{good}\n{good}\n"));
+    assert_eq!(status, 503, "{answer}");
+    let reason = answer["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("an alarm of memory"), "{answer}");
+    assert!(reason.contains("go on with line 1"), "{answer}");
+    assert!(exported(&api, "dead").is_empty());
+}

@@ -534,11 +534,10 @@ impl Core {
     }
 
     /// Looks at a job that is over: whether it learns any more.
-    fn look_at_ended(&mut self, now: Now, job: &mut Job) {
+    fn look_at_ended(now: Now, job: &mut Job) {
         let ended = job.kept.ended_at.map_or(0, |at| since(now, at));
         job.is_learning = ended <= REDRIVE_LEARNS_MS;
         job.wake_at = now.mono.plus(LOOK_EVERY_MS);
-        self.prune_redrives(now);
     }
 
     /// Takes note of what became of a message that a job had moved.

@@ -72,6 +72,12 @@ pub(super) async fn import(call: &Call<'_>, head: &Parts, body: Body) -> Result<
         let is_too_long = lines.rest_bytes() > line_max;
         if is_last || is_too_long || lines.is_batch() {
             let (first, batch) = lines.take();
+            if !batch.is_empty() && call.shared.node.alarms.alarms().is_any() {
+                return Err(Failure::unavailable(format!(
+                    "an alarm of memory, disk or journal is in effect; {imported} messages were imported, go on \
+                     with line {first} once it is over"
+                )));
+            }
             let done = importing.clone().take(call, first, batch).await?;
             imported += done.imported;
             let too_long = || {

@@ -23,6 +23,7 @@ use crate::broker::redrive::{
 use crate::broker::{Command, Core, Error, ObjectKind, Reply as Answer};
 use crate::management::Refusal;
 use crate::management::http::{Failure, Listing, check_redrive_id, redrive, redrive_spec};
+use crate::node::ShownMessage;
 use crate::server::Vhost;
 
 /// Messages of which a dry run finds the ways under one hold of the core's lock.
@@ -257,20 +258,37 @@ impl DryRun {
                 };
                 let mut seen = piece.messages;
                 seen.retain(|seen| was_there(seen.position));
-                let candidates = seen.iter().map(candidate);
-                if state != MessageState::Ready {
-                    self.scanned += seen.len() as u64;
-                    self.held += candidates.filter(|one| spec.means(one).0).count() as u64;
-                    continue;
-                }
-                let ways = vhost.look(|core| core.foresee_redrive(spec, rights, candidates));
-                let ways = ways.map_err(failed)?.map_err(refused)?;
-                for (seen, way) in seen.iter().zip(ways) {
-                    self.count(seen.position, way);
+                self.scanned += seen.len() as u64;
+                // The filter may look through much of a body: without the core's lock.
+                seen.retain(|seen| spec.means(&candidate(seen)).0);
+                if state == MessageState::Ready {
+                    self.find_ways(vhost, (spec, rights), &seen)?;
+                } else {
+                    self.held += seen.len() as u64;
                 }
             }
         }
         self.is_complete = true;
+        Ok(())
+    }
+
+    /// Finds out where ready messages would go that are meant.
+    fn find_ways(
+        &mut self,
+        vhost: &Vhost,
+        (spec, rights): (&RedriveSpec, &RedriveRights),
+        mut meant: &[ShownMessage],
+    ) -> Result<(), Failure> {
+        while !meant.is_empty() {
+            let messages = meant.iter().map(|seen| &*seen.message);
+            let ways = vhost.look(|core| core.foresee_redrive(spec, rights, messages));
+            let ways = ways.map_err(failed)?.map_err(refused)?;
+            let found = ways.len().max(1);
+            for (seen, way) in meant.iter().zip(ways) {
+                self.count(seen.position, way);
+            }
+            meant = meant.get(found..).unwrap_or_default();
+        }
         Ok(())
     }
 
@@ -280,10 +298,6 @@ impl DryRun {
     }
 
     fn count(&mut self, position: Position, way: RedriveWay) {
-        self.scanned += 1;
-        if way == RedriveWay::NotMeant {
-            return;
-        }
         self.meant += 1;
         match way {
             RedriveWay::To(queues) => {
@@ -292,7 +306,6 @@ impl DryRun {
                 }
             }
             RedriveWay::Discarded => self.discarded += 1,
-            RedriveWay::NotMeant => {}
             RedriveWay::NoTarget => self.no_target += 1,
             RedriveWay::SameQueue => self.same_queue += 1,
             RedriveWay::NotAllowed => self.not_allowed += 1,

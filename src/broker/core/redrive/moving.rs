@@ -64,7 +64,7 @@ impl Core {
             RedriveState::Running | RedriveState::Waiting => self.redrive_some(turn, &mut job),
             RedriveState::Paused => Next::Woken,
             _ => {
-                self.look_at_ended(turn.now, &mut job);
+                Self::look_at_ended(turn.now, &mut job);
                 Next::At(job.wake_at)
             }
         };
@@ -78,11 +78,12 @@ impl Core {
             Next::Woken => {}
             Next::End(state, cause) => self.end_redrive(turn.now, &mut job, state, cause),
         }
+        let is_over = job.kept.state.is_over();
         self.redrives.jobs.insert(number, job);
-        self.redrives.set_due();
-        if matches!(next, Next::End(..)) {
+        if is_over {
             self.prune_redrives(turn.now);
         }
+        self.redrives.set_due();
     }
 
     /// Tells the journal how far a job came: in the record of what it moved.
@@ -285,7 +286,7 @@ impl Core {
                 self.counters.redriven.discarded += 1;
                 return Done::Moved;
             }
-            RedriveWay::NoTarget | RedriveWay::SameQueue | RedriveWay::NotMeant => {
+            RedriveWay::NoTarget | RedriveWay::SameQueue => {
                 return Done::NoTarget;
             }
             RedriveWay::NotAllowed => return Done::NotAllowed,

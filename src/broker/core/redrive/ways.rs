@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::base::limits::BATCH_NS_MAX;
 use crate::base::{Meter, Name, QueueId};
 use crate::broker::Error;
 use crate::broker::core::Core;
@@ -10,7 +11,6 @@ use crate::broker::exchange::ExchangeKind;
 use crate::broker::redrive::{RedriveRights, RedriveSpec, RedriveTarget, RedriveWay};
 use crate::deaths::Entry;
 use crate::message::{Message, Route};
-use crate::search::Candidate;
 
 /// What was found for the last messages, which usually holds for the next one too.
 #[derive(Debug, Default)]
@@ -200,23 +200,25 @@ impl Core {
     }
 
     /// Where a redrive would send these messages of its source, in their order; an error if it would
-    /// be refused. Nothing is changed.
+    /// be refused. Nothing is changed. Of many it answers for the first ones only, at least for one:
+    /// for as many as the estimate of one hold of the lock allows.
     pub fn foresee_redrive<'a>(
         &self,
         spec: &RedriveSpec,
         rights: &RedriveRights,
-        messages: impl Iterator<Item = Candidate<'a>>,
+        messages: impl Iterator<Item = &'a Message>,
     ) -> Result<Vec<RedriveWay>, Error> {
         let source = self.check_redrive(spec)?;
         let (mut finder, mut meter) = (Finder::default(), Meter::default());
-        let ways = messages.map(|candidate| {
-            if !spec.means(&candidate).0 {
-                return RedriveWay::NotMeant;
-            }
-            let (asked, message) = ((spec, source), candidate.message);
+        let mut ways = Vec::new();
+        for message in messages {
+            let asked = (spec, source);
             let found = self.redrive_way(asked, rights, message, (&mut finder, &mut meter));
-            found.way
-        });
-        Ok(ways.collect())
+            ways.push(found.way);
+            if meter.spent_ns() >= BATCH_NS_MAX {
+                break;
+            }
+        }
+        Ok(ways)
     }
 }

@@ -7,10 +7,11 @@ use super::redrive::{
 };
 use super::scenario::{CONNECTION, Scenario, text};
 use crate::access::Permissions;
+use crate::base::limits::REDRIVE_KEPT_MS;
 use crate::base::{ConsumerId, Name, Position, Seed};
 use crate::broker::redrive::*;
 use crate::broker::*;
-use crate::search::{Candidate, DeathFilter};
+use crate::search::DeathFilter;
 use crate::wire::Value;
 
 #[test]
@@ -308,17 +309,12 @@ fn a_dry_run_says_where_each_would_go_and_changes_nothing() {
         .browse("dlq", queue::MessageState::Ready, Position(0), 10);
     let messages: Vec<_> = (browsed.unwrap().messages.into_iter())
         .filter_map(|seen| match seen.content {
-            Content::Here(message, route) => Some((seen.position, message, route)),
+            Content::Here(message, _) => Some(message),
             Content::OnDisk(_) => None,
         })
         .collect();
     let asked = spec("dlq", RedriveTarget::Origin);
-    let messages = messages.iter().map(|(position, message, route)| Candidate {
-        position: *position,
-        message,
-        route,
-        failures: 0,
-    });
+    let messages = messages.iter().map(|message| &**message);
     let ways = s.core.foresee_redrive(&asked, &rights(), messages).unwrap();
     let work = s.core.queue("work").unwrap().id;
     assert_eq!(ways, [RedriveWay::To(vec![work]), RedriveWay::NoTarget]);
@@ -365,4 +361,19 @@ fn only_what_the_filter_means_is_moved_and_counted() {
     begin(&mut s, "none", expired);
     assert_eq!(job(&s, "none").counts.passed(), 0);
     assert_eq!(s.bodies("dlq"), ["never died", "neither did this"]);
+}
+
+/// A job did not forget itself: with no other one it was kept for good.
+#[test]
+fn one_that_is_over_is_kept_for_thirty_days_also_if_there_is_no_other() {
+    const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+    let mut s = shop();
+    kill(&mut s, &["x"]);
+    begin(&mut s, "j", spec("dlq", RedriveTarget::Origin));
+    assert_eq!(state(&s, "j"), COMPLETED);
+    s.pass(REDRIVE_KEPT_MS - DAY_MS);
+    assert_eq!(s.core.redrives().count(), 1);
+    s.pass(2 * DAY_MS);
+    assert_eq!(s.core.redrives().count(), 0);
+    assert!(restored(&s.records, &s).redrive("j").is_none());
 }
