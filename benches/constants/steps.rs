@@ -8,6 +8,8 @@ use coroner::broker::router::BindingsOf;
 
 use super::objects::{Vhost, message, route};
 
+/// Queues that one message may have.
+const QUEUES: usize = ROUTED_QUEUES_MAX as usize;
 /// How often each is done; the median counts.
 const ROUNDS: usize = 21;
 
@@ -122,7 +124,7 @@ fn objects() {
 /// One message into as many queues as it may have: the longest step that is not cut.
 fn entries() {
     let mut vhost = Vhost::new();
-    for number in 0..ROUTED_QUEUES_MAX {
+    for number in 0..QUEUES {
         let queue = format!("queue-{number}");
         vhost.queue(&queue);
         vhost.bind("amq.fanout", &queue, "");
@@ -140,7 +142,7 @@ fn entries() {
         "Pair",
         Step::Pair,
         found,
-        ROUTED_QUEUES_MAX,
+        QUEUES,
         "queues of a fanout exchange found, sorted",
     );
     let mut times = Vec::new();
@@ -158,7 +160,7 @@ fn entries() {
         "Entry",
         Step::Entry,
         ns,
-        ROUTED_QUEUES_MAX,
+        QUEUES,
         "copies of a message that enter queues, found and entered",
     );
     println!(

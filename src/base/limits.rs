@@ -167,10 +167,10 @@ pub const ROUTING_KEY_BYTES_MAX: usize = 1024;
 /// Dots in a routing key or binding key: as many as a key of 256 bytes can have, which is more than
 /// any key in RabbitMQ. A topic exchange looks at each word with all patterns that match so far.
 pub const ROUTING_KEY_DOTS_MAX: usize = 256;
-/// Queues that one message is routed to: it enters all of them in one step and one record, so that
-/// it is in all of them after a crash or in none. Also for a dead letter, which is unroutable
-/// beyond it.
-pub const ROUTED_QUEUES_MAX: usize = 16_384;
+/// Queues that one message is routed to, unless the setting says fewer: it enters all of them in one
+/// step and one record, so that it is in all of them after a crash or in none. Also for a dead
+/// letter, which is unroutable beyond it.
+pub const ROUTED_QUEUES_MAX: u32 = 16_384;
 /// Steps of finding these queues: keys, nodes of topic exchanges, bindings and destinations that
 /// are examined, those that lead to the same queue again counted. The search is not sliced, and
 /// takes 40 to 100 ns for each.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::base::limits::{ROUTED_QUEUES_MAX, ROUTING_STEPS_MAX};
+use crate::base::limits::ROUTING_STEPS_MAX;
 use crate::base::{ConsumerId, Lsn, Name, Position, PublisherId};
 use crate::message::{Message, Route};
 
@@ -110,10 +110,13 @@ pub enum ConsumerEnd {
 /// Why a message enters no queue though there are queues for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
-    "the message is routed to more than {ROUTED_QUEUES_MAX} queues, or finding them takes more than \
-     {ROUTING_STEPS_MAX} steps"
+    "the message is routed to more than {queues_max} queues (setting queues-per-message-max), or finding them takes \
+     more than {ROUTING_STEPS_MAX} steps"
 )]
-pub struct TooManyQueues;
+pub struct TooManyQueues {
+    /// The queues that a message may be routed to.
+    pub queues_max: u32,
+}
 
 /// The outcome of a publish.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -127,9 +130,9 @@ pub enum PublishOutcome {
         /// The first queue that was full.
         queue: Name,
     },
-    /// It would go to more than [`ROUTED_QUEUES_MAX`] queues, or finding them would take more than
+    /// It would go to more queues than a message may, or finding them would take more than
     /// [`ROUTING_STEPS_MAX`] steps: it went to none.
-    TooManyQueues,
+    TooManyQueues(TooManyQueues),
     /// The exchange does not exist, or no longer.
     NoExchange {
         /// The exchange it was published to.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use crate::base::limits::ROUTED_QUEUES_MAX;
 use crate::base::{ExchangeId, Gauge, Map, Name, QueueId, Seed, Set, Step, Steps};
 use crate::message::{Message, Route};
 use crate::wire::Value;
@@ -61,6 +62,8 @@ pub struct Router {
     /// Counts of the default exchange: most messages pass through it, and need no lookup in the
     /// table.
     passed_default: Passed,
+    /// Queues that one message may be routed to.
+    queues_max: u32,
     seed: Seed,
     /// The gauge that the memory of exchanges and bindings is charged to.
     kept: Gauge,
@@ -87,6 +90,7 @@ impl Router {
             gone: Set::with_hasher(seed.hasher()),
             varying_bindings: 0,
             passed_default: Passed::default(),
+            queues_max: ROUTED_QUEUES_MAX,
             seed,
         };
         for (name, kind) in PREDECLARED {
@@ -94,6 +98,18 @@ impl Router {
             assert!(inserted.is_ok(), "predeclared exchanges have no arguments");
         }
         router
+    }
+
+    /// The same, for messages that may be routed to this many queues each.
+    #[must_use]
+    pub const fn leading_to(mut self, queues_max: u32) -> Self {
+        self.queues_max = queues_max;
+        self
+    }
+
+    /// The queues that one message may be routed to: whoever routes it sees to that.
+    pub const fn queues_max(&self) -> u32 {
+        self.queues_max
     }
 
     /// Keeps auto-delete exchanges without bindings while the journal is read: they are deleted

@@ -76,6 +76,7 @@ pub struct Settings {
     pub handshake_timeout: Span,
     pub connections_max: u32,
     pub unsettled_max: u32,
+    pub queues_per_message_max: u32,
     pub outbox_bytes: ByteSize,
     pub memory_budget: ByteSize,
     pub spill_dir: Option<PathBuf>,
@@ -152,6 +153,7 @@ impl Default for Settings {
             handshake_timeout: Span::seconds(10),
             connections_max: 10_000,
             unsettled_max: limits::UNSETTLED_MAX,
+            queues_per_message_max: limits::ROUTED_QUEUES_MAX,
             outbox_bytes: ByteSize(limits::OUTBOX_BYTES_MAX),
             memory_budget: ByteSize(128 << 20),
             spill_dir: None,
@@ -214,6 +216,13 @@ impl Settings {
                 "unsettled-max",
                 "nothing could ever be delivered".to_owned(),
             ));
+        }
+        if !(1..=limits::ROUTED_QUEUES_MAX).contains(&self.queues_per_message_max) {
+            let why = format!(
+                "a message goes to 1 to {} queues",
+                limits::ROUTED_QUEUES_MAX
+            );
+            return Some(("queues-per-message-max", why));
         }
         if self.connections_max == 0 {
             return Some(("connections-max", "nobody could ever connect".to_owned()));

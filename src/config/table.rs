@@ -421,6 +421,14 @@ pub const TABLE: &[Key] = &[
         "Deliveries a session may hold unsettled before it gets no more",
     ),
     key(
+        "queues-per-message-max",
+        SettingSyntax::Integer,
+        "NUMBER",
+        "a number from 1 to 16384",
+        "Queues that one message is routed to at most; it enters all of them in one step, during which other \
+         clients of its vhost wait: 200 us for about 300 queues",
+    ),
+    key(
         "outbox-bytes",
         SettingSyntax::Text,
         "BYTES",

@@ -155,8 +155,8 @@ pub(super) fn queue_deleted() -> Error {
 }
 
 /// A message routed to more queues than it may enter in one step.
-pub(super) fn too_many_queues() -> Error {
-    error(AmqpError::ResourceLimitExceeded, TooManyQueues.to_string())
+pub(super) fn too_many_queues(why: TooManyQueues) -> Error {
+    error(AmqpError::ResourceLimitExceeded, why.to_string())
 }
 
 /// A full queue under `reject-publish`; names the queue and the reason. [dead-lettering part 7]

@@ -274,7 +274,9 @@ fn verdict(to: &Destination, outcome: &PublishOutcome) -> (Option<DeliveryState>
         PublishOutcome::QueueFull { queue } => {
             (Some(errors::rejected(errors::queue_full(queue))), None)
         }
-        PublishOutcome::TooManyQueues => (Some(errors::rejected(errors::too_many_queues())), None),
+        PublishOutcome::TooManyQueues(why) => {
+            (Some(errors::rejected(errors::too_many_queues(*why))), None)
+        }
         PublishOutcome::NoExchange { exchange } => {
             let error = errors::no_exchange(exchange);
             match to {

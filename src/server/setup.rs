@@ -285,6 +285,7 @@ pub(super) fn core_options(
 ) -> broker::CoreOptions {
     broker::CoreOptions {
         unsettled_max: settings.unsettled_max,
+        queues_per_message_max: settings.queues_per_message_max,
         journal: settings.data_directory().is_some(),
         block_shift: block_shift(settings),
         undeliverable: undeliverable(settings),

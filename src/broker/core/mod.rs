@@ -78,6 +78,8 @@ pub struct CoreOptions {
     pub seed: Seed,
     /// Unsettled deliveries that a session may have; default [`limits::UNSETTLED_MAX`].
     pub unsettled_max: u32,
+    /// Queues that one message is routed to at most; default [`limits::ROUTED_QUEUES_MAX`].
+    pub queues_per_message_max: u32,
     /// Whether a journal keeps the facts; without one no message is durable. Default true.
     pub journal: bool,
     /// Slots of the blocks of a queue, as a power of 2; default and at most [`BLOCK_SHIFT_MAX`].
@@ -100,6 +102,7 @@ impl CoreOptions {
             vhost,
             seed,
             unsettled_max: limits::UNSETTLED_MAX,
+            queues_per_message_max: limits::ROUTED_QUEUES_MAX,
             journal: true,
             block_shift: BLOCK_SHIFT_MAX,
             undeliverable: Undeliverable::default(),
@@ -215,7 +218,8 @@ impl Core {
             ..options
         };
         Self {
-            router: Router::counted(options.seed, options.kept.clone()),
+            router: Router::counted(options.seed, options.kept.clone())
+                .leading_to(options.queues_per_message_max),
             _kept: options.kept.charge(limits::VHOST_OVERHEAD_BYTES),
             policies: Policies::default(),
             queues: Table::new(options.seed),

@@ -12,7 +12,7 @@ use crate::base::{ExchangeId, Lsn, Name, Position, QueueId, Step};
 use crate::broker::exchange::ExchangeKind;
 use crate::broker::queue::MessageState;
 use crate::broker::router::DEFAULT_EXCHANGE;
-use crate::broker::{Effect, Publish, PublishOutcome, Target};
+use crate::broker::{Effect, Publish, PublishOutcome, Target, TooManyQueues};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
 
@@ -40,7 +40,7 @@ impl Core {
         }
         match &outcome {
             PublishOutcome::Accepted => self.counters.accepted += 1,
-            PublishOutcome::QueueFull { .. } | PublishOutcome::TooManyQueues => {
+            PublishOutcome::QueueFull { .. } | PublishOutcome::TooManyQueues(_) => {
                 self.counters.refused += 1;
                 self.counters.refused_presettled += u64::from(settled);
             }
@@ -101,7 +101,9 @@ impl Core {
         self.router.count(exchange, count);
         let Some(first) = first else {
             return if self.routed.are_too_many() {
-                PublishOutcome::TooManyQueues
+                PublishOutcome::TooManyQueues(TooManyQueues {
+                    queues_max: self.router.queues_max(),
+                })
             } else {
                 PublishOutcome::Unroutable
             };

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::base::limits::ROUTED_QUEUES_MAX;
 use crate::base::{ExchangeId, Meter, QueueId, Random, Seed};
 use crate::broker::router::Router;
 use crate::message::{Message, Route};
@@ -75,7 +74,8 @@ impl Routed {
             let draw = self.draws.next();
             let steps = router.route(exchange, route, message, draw, &mut self.targets);
             meter.charge_ns(steps.ns());
-            self.are_too_many = steps.are_used_up() || self.targets.len() > ROUTED_QUEUES_MAX;
+            self.are_too_many =
+                steps.are_used_up() || self.targets.len() > router.queues_max() as usize;
             if self.are_too_many {
                 self.targets = Vec::new();
             }

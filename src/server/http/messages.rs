@@ -16,7 +16,7 @@ use super::work::failed;
 use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
 use crate::base::{Lsn, Name, Position};
 use crate::broker::queue::MessageState;
-use crate::broker::{Error, ObjectKind, Outcome, PublishOutcome, TooManyQueues};
+use crate::broker::{Error, ObjectKind, Outcome, PublishOutcome};
 use crate::deaths::Viewer;
 use crate::management::http::json::groups;
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
@@ -79,7 +79,7 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
         PublishOutcome::Internal { .. } => Err(Failure::bad_request(
             "403 ACCESS_REFUSED - the exchange is internal",
         )),
-        PublishOutcome::TooManyQueues => Err(Failure::bad_request(TooManyQueues.to_string())),
+        PublishOutcome::TooManyQueues(why) => Err(Failure::bad_request(why.to_string())),
         PublishOutcome::QueueFull { queue } => Err(Failure::bad_request(format!(
             "queue '{queue}' is full and refused the message"
         ))),

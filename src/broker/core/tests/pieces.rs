@@ -1,9 +1,11 @@
 //! What may be much for one command: it is done in pieces, or charged for, so that nobody else waits long.
 
+use super::redrive::{rights, spec};
 use super::scenario::{CONNECTION, Scenario, draft, number, text};
 use crate::base::limits::{BATCH_NS_MAX, ROUTED_QUEUES_MAX};
 use crate::base::{ConnectionId, ConsumerId, Meter, Name, PublisherId, SessionId, Step};
 use crate::broker::policy::{Policy, PolicySpec};
+use crate::broker::redrive::{NewRedrive, RedriveCommand, RedriveTarget};
 use crate::broker::*;
 
 /// What one piece may touch.
@@ -214,7 +216,52 @@ fn messages_that_die_into_many_queues_do_so_one_at_a_time() {
     }
     assert!(holds > 20, "{holds}");
     assert_eq!(s.counts("t1999"), (20, 0, 0));
-    const { assert!(QUEUES < ROUTED_QUEUES_MAX) };
+    const { assert!(QUEUES < ROUTED_QUEUES_MAX as usize) };
+}
+
+/// Of what a redrive moved only the search for queues was charged: 64 messages entered thousands of queues each in
+/// one step.
+#[test]
+fn messages_that_are_moved_into_many_queues_are_so_one_at_a_time() {
+    const QUEUES: usize = 2_000;
+    let mut s = Scenario::new();
+    s.queue("d", &[]);
+    s.exchange("fan", "fanout");
+    for index in 0..QUEUES {
+        s.queue(&format!("t{index}"), &[]);
+        s.bind("fan", &format!("t{index}"), "");
+    }
+    for _ in 0..20 {
+        s.publish("d", &draft("m"));
+    }
+    let new = NewRedrive {
+        id: Name::from("j"),
+        by: Name::from("alice"),
+        spec: spec(
+            "d",
+            RedriveTarget::Exchange {
+                exchange: Name::from("fan"),
+                routing_key: Name::from("k"),
+            },
+        ),
+        matched: None,
+        rights: rights(),
+    };
+    let one_ns = QUEUES as u64 * Step::Entry.ns();
+    let start = Command::Redrive(RedriveCommand::Start(Box::new(new)));
+    let spent = spent_ns(&mut s, start);
+    assert!(spent < 2 * one_ns, "{spent}");
+    let mut holds = 0;
+    while s.core.has_work() {
+        s.effects.meter = Meter::default();
+        s.core.tick(s.now, 256, &mut s.effects);
+        let spent = s.effects.meter.spent_ns();
+        assert!(spent < 2 * one_ns, "{spent}");
+        holds += 1;
+    }
+    assert!(holds >= 20, "{holds}");
+    assert_eq!(s.core.redrive("j").unwrap().counts.moved, 20);
+    assert_eq!(s.counts("t1999"), (20, 0, 0));
 }
 
 /// A message that is refused by full queues, each of which dead-letters it, did so in one step, too.

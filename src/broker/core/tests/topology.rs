@@ -1,9 +1,11 @@
 //! What topology takes in memory, and how much of it one step may touch.
 
+use super::redrive::{begin, job, spec};
 use super::scenario::{Scenario, draft, number, text};
 use crate::base::limits::{POLICIES_MAX, ROUTED_QUEUES_MAX, ROUTING_STEPS_MAX};
 use crate::base::{Gauge, Meter, Name, Seed, Step};
 use crate::broker::policy::PolicySpec;
+use crate::broker::redrive::RedriveTarget;
 use crate::broker::*;
 use crate::wire::Value;
 
@@ -164,7 +166,7 @@ fn a_message_for_more_queues_than_one_step_may_touch_goes_to_none() {
         s.bind("amq.fanout", &queue, "");
     }
     let outcome = s.publish_to("amq.fanout", "", &draft("a"));
-    assert_eq!(outcome, PublishOutcome::TooManyQueues);
+    assert_eq!(outcome, too_many(ROUTED_QUEUES_MAX));
     assert_eq!(s.counts("q0").0, 0);
     delete_queue(&mut s, "q1");
     let outcome = s.publish_to("amq.fanout", "", &draft("a"));
@@ -176,6 +178,47 @@ fn a_message_for_more_queues_than_one_step_may_touch_goes_to_none() {
         ),
         (1, 1)
     );
+}
+
+const fn too_many(queues_max: u32) -> PublishOutcome {
+    PublishOutcome::TooManyQueues(TooManyQueues { queues_max })
+}
+
+/// What the setting says holds for whatever is routed: a publish, a dead letter, a redrive.
+#[test]
+fn fewer_queues_may_be_allowed_for_each_message() {
+    let mut s = Scenario::with(CoreOptions {
+        queues_per_message_max: 2,
+        ..CoreOptions::new(Name::from("/"), Seed(1))
+    });
+    let dead = [("x-dead-letter-exchange", text("amq.fanout"))];
+    s.queue("source", &dead);
+    for queue in ["a", "b"] {
+        s.queue(queue, &[]);
+        s.bind("amq.fanout", queue, "");
+    }
+    let outcome = s.publish_to("amq.fanout", "", &draft("m"));
+    assert_eq!(outcome, PublishOutcome::Accepted);
+    s.publish("source", &draft("dies").ttl(0));
+    assert_eq!((s.counts("a").0, s.counts("b").0), (2, 2));
+    s.queue("c", &[]);
+    s.bind("amq.fanout", "c", "");
+    let PublishOutcome::TooManyQueues(why) = s.publish_to("amq.fanout", "", &draft("m")) else {
+        panic!("it was taken")
+    };
+    assert!(why.to_string().contains("more than 2 queues"), "{why}");
+    s.publish("source", &draft("dies").ttl(0));
+    assert_eq!(s.dropped("source", DropCause::Unroutable), 1);
+    s.queue("kept", &[]);
+    s.publish("kept", &draft("stays"));
+    let target = RedriveTarget::Exchange {
+        exchange: Name::from("amq.fanout"),
+        routing_key: Name::default(),
+    };
+    begin(&mut s, "j", spec("kept", target));
+    assert_eq!(job(&s, "j").counts.skipped_no_target, 1);
+    assert_eq!(s.counts("kept").0, 1);
+    assert_eq!((s.counts("a").0, s.counts("c").0), (2, 0));
 }
 
 /// Queues were counted and what is walked to find them was not: a few patterns of many `#` made a key of 257
@@ -199,7 +242,7 @@ fn a_message_whose_queues_take_too_many_steps_to_find_goes_to_none() {
     s.effects.meter = Meter::default();
     for _ in 0..2 {
         let outcome = s.publish_to("t", &key, &draft("b"));
-        assert_eq!(outcome, PublishOutcome::TooManyQueues);
+        assert_eq!(outcome, too_many(ROUTED_QUEUES_MAX));
     }
     let spent_ns = s.effects.meter.spent_ns();
     let most_ns = 2 * (ROUTING_STEPS_MAX + 1_000) as u64 * Step::Node.ns();
