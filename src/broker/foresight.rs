@@ -8,6 +8,7 @@ use crate::broker::DropCause;
 use crate::broker::arguments::{OnUndeliverable, QueueArguments};
 use crate::broker::policy::{EffectiveSettings, Policies};
 use crate::broker::queue::MessageState;
+use crate::broker::redrive::RedriveRights;
 use crate::broker::reply::Content;
 use crate::deaths::{Evidence, Reason};
 use crate::message::Route;
@@ -35,6 +36,8 @@ pub enum Event {
     Dies(Reason),
     /// It is dead and waits for a target, and is sent again.
     Retried,
+    /// A user with these rights redrives it to the queue in which it failed last.
+    Redriven(RedriveRights),
 }
 
 /// What becomes of a message.
@@ -52,6 +55,27 @@ pub enum Becomes {
     Quarantined(DropCause),
     /// It is dropped.
     Dropped(DropCause),
+    /// A redrive moves it to the target.
+    Moved,
+    /// A redrive leaves it where it is, or waits.
+    NotMoved(NotMoved),
+}
+
+/// Why a redrive does not move a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotMoved {
+    /// A consumer holds it, or it waits for its time or for a target of its own.
+    Held,
+    /// The queue in which it failed is not there any more.
+    NoTarget,
+    /// It is in the queue in which it failed.
+    SameQueue,
+    /// The user may not send it there, or it would lose its safety.
+    NotAllowed,
+    /// The target is full: the redrive waits.
+    TargetFull,
+    /// An alarm of memory, disk or journal stands: the redrive waits.
+    Alarm,
 }
 
 /// What would become of a message, and why.
@@ -91,6 +115,15 @@ pub enum Skipped {
     Full,
     /// The queue that it waited for was deleted.
     Gone,
+}
+
+/// What an explanation supposes beside the message itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked<'a> {
+    /// The error that a consumer would reject the message with; none: it gives none.
+    pub error: Option<&'a Arc<Evidence>>,
+    /// The rights of whoever would redrive it; none: nothing is foreseen of a redrive.
+    pub redriver: Option<&'a RedriveRights>,
 }
 
 /// One message at one moment, and what may happen to it next.
@@ -164,14 +197,32 @@ impl Becomes {
             Self::DeadPending => "dead_pending",
             Self::Quarantined(_) => "quarantined",
             Self::Dropped(_) => "dropped",
+            Self::Moved => "moved",
+            Self::NotMoved(NotMoved::TargetFull | NotMoved::Alarm) => "waiting",
+            Self::NotMoved(_) => "skipped",
         }
     }
 
-    /// Why it is quarantined or dropped; none if it is neither.
-    pub const fn cause(self) -> Option<DropCause> {
+    /// The word for why it is quarantined, dropped or not moved; none if it is none of these.
+    pub const fn cause(self) -> Option<&'static str> {
         match self {
-            Self::Quarantined(cause) | Self::Dropped(cause) => Some(cause),
+            Self::Quarantined(cause) | Self::Dropped(cause) => Some(cause.as_str()),
+            Self::NotMoved(why) => Some(why.as_str()),
             _ => None,
+        }
+    }
+}
+
+impl NotMoved {
+    /// The word for it, as a redrive counts or states it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::NoTarget => "no_target",
+            Self::SameQueue => "same_queue",
+            Self::NotAllowed => "not_allowed",
+            Self::TargetFull => "target_full",
+            Self::Alarm => "alarm",
         }
     }
 }

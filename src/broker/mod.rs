@@ -52,7 +52,7 @@ pub use effects::{DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted};
 pub use error::{Error, ObjectKind};
 pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};
 pub use foresight::{
-    Becomes, Event, Explained, ExplainedQueue, ForeseenTarget, Foresight, Skipped,
+    Asked, Becomes, Event, Explained, ExplainedQueue, ForeseenTarget, Foresight, NotMoved, Skipped,
 };
 pub use headers::Attributes;
 pub use matching::Matching;

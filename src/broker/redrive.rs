@@ -324,6 +324,22 @@ pub struct RedriveJob {
 }
 
 impl RedriveSpec {
+    /// A redrive of all messages of a queue, each to the queue in which it failed last, with the
+    /// defaults of the API.
+    pub const fn to_origin(queue: Name) -> Self {
+        Self {
+            queue,
+            filter: None,
+            target: RedriveTarget::Origin,
+            rate_milli: None,
+            max: None,
+            ramp: None,
+            stop: Some(RedriveStop::DEFAULT),
+            note: None,
+            is_unsafe: false,
+        }
+    }
+
     /// Whether a message of the source is meant, and the estimated time of asking, in nanoseconds.
     /// What is not in memory of a large body is not looked into.
     pub fn means(&self, candidate: &Candidate<'_>) -> (bool, u64) {
@@ -471,7 +487,7 @@ pub struct NewRedrive {
 }
 
 /// What the user of a job may do in the vhost, as it stands.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RedriveRights {
     /// Permissions on queues and exchanges.
     pub permissions: Arc<Permissions>,
@@ -480,6 +496,15 @@ pub struct RedriveRights {
 }
 
 impl RedriveRights {
+    /// The rights of the program that embeds the broker: all there are.
+    pub fn all() -> Option<Self> {
+        let permissions = Permissions::all().ok()?; // its patterns compile
+        Some(Self {
+            permissions: Arc::new(permissions),
+            topics: None,
+        })
+    }
+
     /// Whether a queue may be read.
     pub fn may_read(&self, queue: &str) -> bool {
         self.permissions.allow(Right::Read, queue)

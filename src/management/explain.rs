@@ -6,7 +6,7 @@ use crate::broker::arguments::OnUndeliverable;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::MessageState;
 use crate::broker::{Becomes, Content, Event, Explained, Foresight, Origins};
-use crate::deaths::{Entry, Evidence, How, Reason, Viewer};
+use crate::deaths::{Entry, Evidence, How, Reason, Redrives, Viewer};
 use crate::message::Message;
 
 /// What there is to tell about one message at one moment.
@@ -31,10 +31,17 @@ pub struct LifeStep {
     pub at: Option<i64>,
     /// The first of several times, in milliseconds since 1970.
     pub first_at: Option<i64>,
-    /// `published`, `entered`, `died`, `folded` or `failed`.
+    /// `published`, `entered`, `died`, `folded`, `redriven` or `failed`.
     pub what: &'static str,
-    /// The queue; of `published` the exchange.
+    /// The queue; of `published` the exchange; of `redriven` the queue or exchange that it was sent
+    /// to.
     pub place: String,
+    /// The queue that it was moved from, of `redriven`.
+    pub from: Option<String>,
+    /// The id of the job, of `redriven`.
+    pub job: Option<String>,
+    /// Deaths until then, of `redriven`.
+    pub deaths: Option<u64>,
     /// The routing keys, of `published`.
     pub routing_keys: Vec<String>,
     /// The reason of a death, or how a delivery failed.
@@ -48,7 +55,7 @@ pub struct LifeStep {
     pub condition: Option<String>,
     /// The description that the consumer gave.
     pub description: Option<String>,
-    /// The consumer that caused it.
+    /// The consumer that caused it; of `redriven` the user that made the job.
     pub by: Option<Culprit>,
 }
 
@@ -112,13 +119,15 @@ pub struct TracedSetting {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct NextStep {
-    /// `accepted`, `rejected`, `failed`, `expired`, `maxlen` or `retried`.
+    /// `accepted`, `rejected`, `failed`, `expired`, `maxlen`, `retried` or `redriven` (to the queue
+    /// in which it failed last).
     pub event: &'static str,
-    /// `gone`, `requeued`, `dead_lettered`, `dead_pending`, `quarantined` or `dropped`.
+    /// `gone`, `requeued`, `dead_lettered`, `dead_pending`, `quarantined` or `dropped`; of
+    /// `redriven` `moved`, `skipped` or `waiting`.
     pub verdict: &'static str,
     /// The reason of its death; none: it does not die.
     pub reason: Option<&'static str>,
-    /// Why it is quarantined or dropped; none if it is neither.
+    /// Why it is quarantined, dropped or not moved; none if it is none of these.
     pub cause: Option<&'static str>,
     /// Whether it stays in its queue, dead, until there is a target with room.
     pub waits: bool,
@@ -128,7 +137,8 @@ pub struct NextStep {
     pub routing_keys: Vec<String>,
     /// The queues that it enters.
     pub targets: Vec<TargetQueue>,
-    /// The queues that are passed over: name (none: deleted), and `cycle`, `full` or `gone`.
+    /// The queues that are passed over: name (none: deleted), and `cycle`, `full` or `gone`; of
+    /// `redriven` also `same_queue` or `not_allowed`.
     pub skipped: Vec<(Option<String>, &'static str)>,
     /// The rule that decides: what set the dead-letter exchange, or the delivery limit.
     pub rule: Option<String>,
@@ -164,12 +174,18 @@ impl Explanation {
         };
         let origins = Origins::of(&explained.arguments, of(false), of(true));
         let next = explained.next.iter();
-        let next = next.map(|(event, foresight)| step(explained, &origins, event, foresight));
+        let step = |(event, foresight): &(_, _)| {
+            let step = step(explained, &origins, event, foresight);
+            match event {
+                Event::Redriven(_) => with_origin(step, message),
+                _ => step,
+            }
+        };
         Some(Self {
             as_of: explained.as_of.wall.0,
             life: life(explained, message, viewer),
             now: whereabouts(explained, &origins, viewer),
-            next: next.collect(),
+            next: next.map(step).collect(),
         })
     }
 }
@@ -229,6 +245,9 @@ fn life(explained: &Explained, message: &Message, viewer: Viewer<'_>) -> Vec<Lif
             };
             deaths.insert(place, folded);
         }
+        if let Some(redrives) = message.redrives() {
+            tell_redrives(&mut deaths, redrives);
+        }
         life.append(&mut deaths);
     }
     life.push(LifeStep {
@@ -250,6 +269,33 @@ fn life(explained: &Explained, message: &Message, viewer: Viewer<'_>) -> Vec<Lif
         });
     }
     life
+}
+
+/// Puts the redrives of a message among its deaths, by time.
+fn tell_redrives(deaths: &mut Vec<LifeStep>, redrives: &Redrives) {
+    let mut place = 0;
+    for redrive in redrives.list().iter().rev() {
+        let at = Some(redrive.time.0);
+        let before = deaths.iter().rposition(|step| step.at <= at);
+        place = place.max(before.map_or(0, |before| before + 1));
+        let by = Culprit {
+            user: Some(text(&redrive.by)),
+            ..Culprit::default()
+        };
+        let step = LifeStep {
+            at,
+            what: "redriven",
+            place: text(&redrive.to),
+            from: Some(text(&redrive.from)),
+            job: Some(text(&redrive.job)),
+            deaths: Some(redrive.deaths),
+            count: 1,
+            by: Some(by),
+            ..LifeStep::default()
+        };
+        deaths.insert(place, step);
+        place += 1;
+    }
 }
 
 fn death(entry: &Entry, viewer: Viewer<'_>) -> LifeStep {
@@ -388,7 +434,7 @@ fn step(
     let settings = &explained.settings;
     let sent_by = settings.dead_letter_rule.as_ref();
     let rule = match foresight.becomes {
-        Becomes::Gone => None,
+        Becomes::Gone | Becomes::Moved | Becomes::NotMoved(_) => None,
         Becomes::Requeued => settings
             .delivery_limit
             .map(|_| rule(origins, |settings| settings.delivery_limit)),
@@ -420,10 +466,11 @@ fn step(
             Event::Returned { .. } => "failed",
             Event::Dies(reason) => reason.as_str(),
             Event::Retried => "retried",
+            Event::Redriven(_) => "redriven",
         },
         verdict: foresight.becomes.as_str(),
         reason: foresight.reason.map(Reason::as_str),
-        cause: (foresight.becomes.cause()).map(crate::broker::DropCause::as_str),
+        cause: foresight.becomes.cause(),
         waits: foresight.waits,
         exchange: way.map(|way| text(&way.exchange)),
         routing_keys: way.map_or_else(Vec::new, |way| texts(&way.keys)),
@@ -431,4 +478,16 @@ fn step(
         skipped: skipped.collect(),
         rule,
     }
+}
+
+/// Names the queue in which a message failed last, where that is why a redrive passes it.
+fn with_origin(step: NextStep, message: &Message) -> NextStep {
+    let why = match step.cause {
+        Some("no_target") => "gone",
+        Some(why @ ("same_queue" | "not_allowed")) => why,
+        _ => return step,
+    };
+    let origin = message.history().map(|history| &history.origin().queue);
+    let skipped = vec![(origin.map(text), why)];
+    NextStep { skipped, ..step }
 }

@@ -1,11 +1,8 @@
 //! Explaining one message, an evicted one included.
 
-use std::sync::Arc;
-
 use super::vhost::{Failed, Vhost};
 use crate::base::{Meter, Position};
-use crate::broker::{Content, Explained};
-use crate::deaths::Evidence;
+use crate::broker::{Asked, Content, Explained};
 use crate::store::Disk;
 
 impl<D: Disk> Vhost<D> {
@@ -15,14 +12,14 @@ impl<D: Disk> Vhost<D> {
     pub(crate) fn explain(
         &self,
         place: (&str, Position),
-        error: Option<&Arc<Evidence>>,
+        asked: Asked<'_>,
     ) -> Result<Option<Explained>, Failed> {
         let now = self.now();
         let explain = |content| {
             let meter = &mut Meter::default();
             self.look(|core| {
                 let queue = core.queue(place.0).map(|queue| queue.id);
-                (queue, core.explain(now, place, error, content, meter))
+                (queue, core.explain(now, place, asked, content, meter))
             })
         };
         let (queue, explained) = explain(None)?;

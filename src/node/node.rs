@@ -9,7 +9,7 @@ use super::partials::Partials;
 use super::store::Store;
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
-use crate::access::{Password, Permissions};
+use crate::access::Password;
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Gauge, Lsn, Name, Signal};
 use crate::broker::redrive::{RedriveCommand, RedriveRights};
@@ -203,11 +203,7 @@ pub(crate) fn redrive_rights(
     user: &Name,
 ) -> Option<RedriveRights> {
     if user.is_empty() {
-        let permissions = Permissions::all().ok()?;
-        return Some(RedriveRights {
-            permissions: Arc::new(permissions),
-            topics: None,
-        });
+        return RedriveRights::all();
     }
     registry.user(user)?;
     Some(RedriveRights {

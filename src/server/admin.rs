@@ -11,6 +11,8 @@ use super::setup;
 use super::shared::Shared;
 use crate::access::Password;
 use crate::base::{Lsn, Meter, Name, Now, Position};
+use crate::broker::Asked;
+use crate::broker::redrive::RedriveRights;
 use crate::broker::registry::{Registry, RegistryError, RegistryFact};
 use crate::broker::{Command, Core, Effects, LogEvent, Reply};
 use crate::config::Settings;
@@ -146,7 +148,12 @@ impl Admin {
     ) -> Result<Explanation, Refusal> {
         let (core, queue, vhost) = (self.vhost(vhost)?, queue.to_owned(), vhost.to_owned());
         let explained = tokio::task::spawn_blocking(move || {
-            let explained = core.explain((&queue, Position(position)), None);
+            let rights = RedriveRights::all();
+            let asked = Asked {
+                error: None,
+                redriver: rights.as_ref(),
+            };
+            let explained = core.explain((&queue, Position(position)), asked);
             let explained = explained.map_err(|_| failed(&vhost))?;
             let Some(explained) = explained else {
                 let why = format!("queue '{queue}' has no message at position {position}");

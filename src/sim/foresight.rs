@@ -17,6 +17,8 @@ pub struct Foreseen {
     pub compared: [u64; 6],
     /// Queues that were passed over: in a cycle, full, gone.
     pub skipped: [u64; 3],
+    /// Messages that were redriven: moved, left where they are, waited for.
+    pub redriven: [u64; 3],
     /// Not compared: a full target was about to do other work first, which may make room.
     pub unsure: u64,
 }
@@ -244,6 +246,7 @@ impl World {
             Becomes::DeadPending => 3,
             Becomes::Quarantined(_) => 4,
             Becomes::Dropped(_) => 5,
+            Becomes::Moved | Becomes::NotMoved(_) => return, // see `redriven`
         };
         if let Some(compared) = self.foreseen.compared.get_mut(kind) {
             *compared += 1;

@@ -14,6 +14,7 @@ mod model_death;
 mod model_serve;
 mod paging;
 mod plan;
+mod redriven;
 mod world;
 
 #[cfg(test)]

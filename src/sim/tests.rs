@@ -102,7 +102,11 @@ fn what_is_foreseen_before_each_settlement_and_each_death_is_what_happens() {
     let mut foreseen = Foreseen::default();
     for seed in 1..=30 {
         // A difference ends the run.
-        let other = run(seed).foreseen;
+        let mut world = run(seed);
+        if let Err(what) = world.redrive_as_foreseen() {
+            panic!("{what}");
+        }
+        let other = world.foreseen;
         let add = |sums: &mut [u64], more: &[u64]| {
             sums.iter_mut()
                 .zip(more)
@@ -110,12 +114,17 @@ fn what_is_foreseen_before_each_settlement_and_each_death_is_what_happens() {
         };
         add(&mut foreseen.compared, &other.compared);
         add(&mut foreseen.skipped, &other.skipped);
+        add(&mut foreseen.redriven, &other.redriven);
         foreseen.unsure += other.unsure;
     }
     let compared: u64 = foreseen.compared.iter().sum();
     let [cycles, full, _] = foreseen.skipped;
     let is_each = foreseen.compared.iter().all(|count| *count > 20);
     assert!(is_each && cycles > 20 && full > 20, "{foreseen:?}");
+    assert!(
+        foreseen.redriven.iter().all(|count| *count > 5),
+        "{foreseen:?}"
+    );
     assert!(foreseen.unsure * 50 < compared, "{foreseen:?}");
 }
 

@@ -7,22 +7,21 @@ use super::Core;
 use super::paging::wanted;
 use crate::base::{ConsumerId, Meter, Millis, Name, Now, Position, QueueId};
 use crate::broker::arguments::Overflow;
-use crate::broker::foresight::{Event, Explained, ExplainedQueue, Foresight};
+use crate::broker::foresight::{Asked, Event, Explained, ExplainedQueue, Foresight};
 use crate::broker::queue::{AfterPageIn, MessageState, Queue};
 use crate::broker::reply::Content;
-use crate::deaths::{Evidence, Reason};
+use crate::deaths::Reason;
 use crate::message::{Message, Route};
 
 impl Core {
     /// Describes one message of a queue: where it is, and what would become of it if one thing or
-    /// the other happened. `error` is what a consumer would reject it with. `content` is the
-    /// message if its bytes are on disk; without it nothing is foreseen for such a message. None if
-    /// there is no such queue, or no such message in it.
+    /// the other happened. `content` is the message if its bytes are on disk; without it nothing is
+    /// foreseen for such a message. None if there is no such queue, or no such message in it.
     pub fn explain(
         &self,
         now: Now,
         (queue, position): (&str, Position),
-        error: Option<&Arc<Evidence>>,
+        asked: Asked<'_>,
         content: Option<(Arc<Message>, Arc<Route>)>,
         meter: &mut Meter,
     ) -> Option<Explained> {
@@ -69,7 +68,7 @@ impl Core {
         if let Content::Here(message, route) = &explained.content {
             let (message, route) = (Arc::clone(message), Arc::clone(route));
             let here = Some((&message, &route));
-            for event in events(queue, &explained, error) {
+            for event in events(queue, &explained, (&message, asked)) {
                 let foreseen = self.foresee(now, (queue.id, position), &event, here, meter);
                 explained
                     .next
@@ -133,8 +132,14 @@ fn described(queue: &Queue) -> ExplainedQueue {
 }
 
 /// What may happen to the message next.
-fn events(queue: &Queue, explained: &Explained, error: Option<&Arc<Evidence>>) -> Vec<Event> {
-    let evidence = || error.cloned();
+fn events(
+    queue: &Queue,
+    explained: &Explained,
+    (message, asked): (&Message, Asked<'_>),
+) -> Vec<Event> {
+    let evidence = || asked.error.cloned();
+    let redriven = asked.redriver.filter(|_| message.history().is_some());
+    let redriven = redriven.cloned().map(Event::Redriven);
     let consumed = [
         Event::Accepted,
         Event::Rejected {
@@ -154,11 +159,12 @@ fn events(queue: &Queue, explained: &Explained, error: Option<&Arc<Evidence>>) -
             AfterPageIn::Die(reason) if *position == explained.position => Some(*reason),
             _ => None,
         });
-        return match (explained.waits, awaiting) {
-            (Some(_), _) => vec![Event::Retried],
-            (None, Some(reason)) => vec![Event::Dies(reason)],
-            (None, None) => Vec::new(),
+        let own = match (explained.waits, awaiting) {
+            (Some(_), _) => Some(Event::Retried),
+            (None, Some(reason)) => Some(Event::Dies(reason)),
+            (None, None) => None,
         };
+        return own.into_iter().chain(redriven).collect();
     }
     if explained.deadline.is_some() {
         events.push(Event::Dies(Reason::Expired));
@@ -171,5 +177,6 @@ fn events(queue: &Queue, explained: &Explained, error: Option<&Arc<Evidence>>) -
     {
         events.push(Event::Dies(Reason::Maxlen));
     }
+    events.extend(redriven);
     events
 }

@@ -64,6 +64,11 @@ impl Core {
         let failures = |failed| subject.kept.failures.saturating_add(u32::from(failed));
         let death = match event {
             Event::Accepted => return Some(Foresight::without_death(Becomes::Gone)),
+            Event::Redriven(rights) => {
+                let is_ready = queue.messages.is(position, MessageState::Ready);
+                let seen = (&**message, subject.kept.size_bytes);
+                return Some(self.foresee_redriven((queue, is_ready), seen, rights, meter));
+            }
             Event::Retried => {
                 let pending = queue.pending.entry(position)?;
                 return Some(self.foresee_retry(&subject, pending, meter));

@@ -6,6 +6,7 @@
 //! Read [`story`] first.
 
 mod body;
+mod redrives;
 mod story;
 
 use clap::Args;

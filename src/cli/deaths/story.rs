@@ -6,6 +6,7 @@ use chrono::{Local, TimeZone};
 use serde_json::{Map, Value, json};
 
 use super::body::Body;
+use super::redrives::Redrives;
 use crate::cli::output::{pick, printable, whole_number};
 
 /// Milliseconds in a second.
@@ -278,7 +279,7 @@ fn oldest(deaths: &[Death]) -> Option<&Death> {
 }
 
 /// A time in the local time zone, with its offset from UTC.
-fn local_time(ms: i64) -> String {
+pub(super) fn local_time(ms: i64) -> String {
     let time = Local.timestamp_millis_opt(ms).single();
     time.map_or_else(
         || format!("{ms} ms"),
@@ -287,7 +288,7 @@ fn local_time(ms: i64) -> String {
 }
 
 /// A name, in quotes where it would be misread.
-fn named(name: &str) -> String {
+pub(super) fn named(name: &str) -> String {
     let is_plain = !name.is_empty() && !name.contains([' ', '\'', '>']);
     if is_plain {
         printable(name)
@@ -344,6 +345,7 @@ pub(super) struct Letter {
     deaths: Vec<Death>,
     folded: Option<Folded>,
     last_failure: Option<LastFailure>,
+    redrives: Option<Redrives>,
     quarantined: Option<Quarantined>,
     exchange: String,
     routing_key: String,
@@ -379,6 +381,8 @@ impl Letter {
             deaths: deaths.map(Death::read_all).unwrap_or_default(),
             folded: pick(message, "amqp.deaths_folded").and_then(Folded::read),
             last_failure: message.get("last_failure").cloned().map(LastFailure),
+            redrives: pick(message, "amqp.message_annotations.x-opt-redrives")
+                .and_then(Redrives::read),
             quarantined: pick(message, "amqp.quarantine").and_then(Quarantined::read),
             exchange: text("exchange").to_owned(),
             routing_key: text("routing_key").to_owned(),
@@ -419,6 +423,7 @@ impl Letter {
             "deaths": self.deaths.iter().map(Death::json).collect::<Vec<_>>(),
             "deaths_folded": self.folded.as_ref().map(Folded::json),
             "last_failure": self.last_failure.as_ref().map(LastFailure::json),
+            "redrives": self.redrives.as_ref().map(Redrives::json),
             "quarantine": self.quarantined.as_ref().map(Quarantined::json),
             "exchange": self.exchange,
             "routing_key": self.routing_key,
@@ -491,6 +496,9 @@ impl Letter {
         }
         if self.deaths.is_empty() {
             lines.add("  never died");
+        }
+        if let Some(redrives) = &self.redrives {
+            lines.add(&format!("  {}", redrives.sentence()));
         }
         if let Some(failure) = &self.last_failure {
             let (sentence, evidence) = failure.lines();

@@ -13,9 +13,10 @@ use crate::base::{
 };
 use crate::broker::arguments::OnUndeliverable;
 use crate::broker::policy::{Policy, PolicySpec};
+use crate::broker::redrive::{NewRedrive, RedriveCommand, RedriveRights, RedriveSpec};
 use crate::broker::{
-    Command, Consume, Core, CoreOptions, Delivery, Destination, Effect, Effects, Outcome, Publish,
-    QueueCommand, Reply, Settle, Target, TopologyCommand, Undeliverable,
+    Asked, Command, Consume, Core, CoreOptions, Delivery, Destination, Effect, Effects, Outcome,
+    Publish, QueueCommand, Reply, Settle, Target, TopologyCommand, Undeliverable,
 };
 use crate::deaths::{Evidence, How, Viewer};
 use crate::management::Explanation;
@@ -249,6 +250,29 @@ impl Stage {
         self.settle(held, Outcome::Rejected { evidence })
     }
 
+    fn delete(&mut self, queue: &str) -> &mut Self {
+        self.apply(Command::Queue(QueueCommand::Delete {
+            connection: Some(CONNECTION),
+            name: Name::from(queue),
+            if_unused: false,
+            if_empty: false,
+        }));
+        self
+    }
+
+    /// Alice redrives the messages of a queue, each to the queue in which it failed.
+    fn redrive(&mut self, queue: &str, id: &str) -> &mut Self {
+        let new = NewRedrive {
+            id: Name::from(id),
+            by: Name::from("alice"),
+            spec: RedriveSpec::to_origin(Name::from(queue)),
+            matched: None,
+            rights: RedriveRights::all().unwrap(),
+        };
+        self.apply(Command::Redrive(RedriveCommand::Start(Box::new(new))));
+        self
+    }
+
     /// Takes the first message of a queue and fails with it.
     fn fail(&mut self, queue: &str) -> &mut Self {
         let held = self.take(queue);
@@ -275,9 +299,12 @@ impl Stage {
         });
         let place = (queue, Position(position));
         let meter = &mut Meter::default();
-        let explained = self
-            .core
-            .explain(self.now, place, error.as_ref(), None, meter);
+        let rights = RedriveRights::all();
+        let asked = Asked {
+            error: error.as_ref(),
+            redriver: rights.as_ref(),
+        };
+        let explained = self.core.explain(self.now, place, asked, None, meter);
         let explained = explained.expect("the message is there");
         let told = Explanation::of(&explained, Viewer::Monitor).expect("it is in memory");
         let option = condition.map(|condition| format!(" --condition {condition}"));
@@ -557,6 +584,53 @@ const STORIES: &[Told] = &[
             s.reject("orders", "app:bad", "no such customer")
                 .pass(2 * 60 * MINUTE);
             s.explain("amq.quarantine", 0)
+        },
+    ),
+    (
+        "Redriven once, and dead again",
+        "Alice redrove the dead letter to `orders`, which takes 100,000 messages; it was rejected once more, for another \
+         reason. The two deaths are one pair of queue and reason, so they are told as one.",
+        || {
+            let mut s = Stage::new();
+            let limit = number("x-max-length", 100_000);
+            s.queue("orders", &[to(""), key("orders.dlq"), limit])
+                .queue("orders.dlq", &[]);
+            s.publish("", "orders")
+                .reject("orders", "app:price", "no price");
+            s.pass(6 * MINUTE).redrive("orders.dlq", "fix-price");
+            s.pass(2 * MINUTE)
+                .reject("orders", "app:schema", "field 'price' is missing");
+            s.publish("", "orders").pass(4 * MINUTE);
+            s.explain("orders.dlq", 1)
+        },
+    ),
+    (
+        "The queue in which it failed is gone",
+        "A redrive to the origin passes such messages; one to a queue of your choice (`--to-queue`) does not.",
+        || {
+            let mut s = Stage::new();
+            s.queue("orders", &[to(""), key("orders.dlq")])
+                .queue("orders.dlq", &[]);
+            s.publish("", "orders")
+                .reject("orders", "app:bad", "no such customer");
+            s.delete("orders").pass(MINUTE);
+            s.explain("orders.dlq", 0)
+        },
+    ),
+    (
+        "The queue in which it failed is full",
+        "A redrive pushes nothing out, so it waits for room.",
+        || {
+            let mut s = Stage::new();
+            s.queue(
+                "orders",
+                &[to(""), key("orders.dlq"), number("x-max-length", 1)],
+            )
+            .queue("orders.dlq", &[]);
+            s.publish("", "orders")
+                .reject("orders", "app:bad", "no such customer");
+            s.publish("", "orders").pass(MINUTE);
+            s.explain("orders.dlq", 0)
         },
     ),
     (

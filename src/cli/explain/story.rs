@@ -152,7 +152,21 @@ impl Story<'_> {
         lines
     }
 
-    /// A death, or a failed delivery: what, and by whom.
+    /// A redrive: where to, by whom, which job.
+    fn redriven(&self, place: &str, at: &str, step: &Value) -> Vec<String> {
+        let from = text(step, "from").map(named).unwrap_or_default();
+        let by = text(step, "by.user").filter(|user| !user.is_empty());
+        let by = by.map_or_else(|| "the program".to_owned(), printable);
+        let job = printable(text(step, "job").unwrap_or_default());
+        let deaths = pick(step, "deaths").and_then(Value::as_u64).unwrap_or(0);
+        let deaths = counted(deaths, "death", "deaths");
+        vec![
+            format!("redriven from {from} to {place} after {deaths}, {at}"),
+            format!("  by {by}, job {job}"),
+        ]
+    }
+
+    /// A death, a redrive or a failed delivery: what, and by whom.
     fn event(&self, what: &str, place: &str, step: &Value) -> Vec<String> {
         let count = pick(step, "count").and_then(Value::as_u64).unwrap_or(1);
         let at = integer(step, "at")
@@ -163,6 +177,9 @@ impl Story<'_> {
             return vec![format!(
                 "{deaths} until {at}, of which only numbers are kept"
             )];
+        }
+        if what == "redriven" {
+            return self.redriven(place, &at, step);
         }
         let why = printable(text(step, "why").unwrap_or("for no known reason"));
         let times = match count {
@@ -270,7 +287,9 @@ impl Story<'_> {
         let sentence = match verdict {
             "gone" => "leaves for good".to_owned(),
             "requeued" => self.requeued(),
-            "dead_lettered" => dead_lettered(step),
+            "dead_lettered" | "moved" => dead_lettered(step),
+            "skipped" => self.skipped(step),
+            "waiting" => waiting(step),
             "dead_pending" => format!(
                 "stays here, dead, until there is room: {}",
                 self.stuck(step)
@@ -295,6 +314,27 @@ impl Story<'_> {
             let _ = write!(text, "; failure {failure} of {} ({rule})", grouped(limit));
         }
         text
+    }
+
+    /// Why a redrive leaves it where it is.
+    fn skipped(&self, step: &Value) -> String {
+        let origin = |why| skipped(step, why).join("");
+        let queue = text(self.explained, "now.queue").map(named);
+        let queue = queue.unwrap_or_default();
+        match text(step, "then.cause") {
+            Some("no_target") => format!("stays: there is no queue {}", origin("gone")),
+            Some("same_queue") => "stays: it failed in this queue".to_owned(),
+            Some("not_allowed") => format!(
+                "stays: it needs the right to write to the default exchange, and {} to be as \
+                 durable as {queue}",
+                origin("not_allowed")
+            ),
+            _ => match text(self.explained, "now.state") {
+                Some("unacknowledged") => "stays: a consumer holds it".to_owned(),
+                Some("delayed") => "stays: it waits for its time".to_owned(),
+                _ => "stays: it waits for a target of its own".to_owned(),
+            },
+        }
     }
 
     /// Why no queue takes it.
@@ -351,6 +391,17 @@ fn skipped(step: &Value, why: &str) -> Vec<String> {
     skipped
         .filter_map(|skipped| text(skipped, "queue").map(named))
         .collect()
+}
+
+/// What a redrive waits for.
+fn waiting(step: &Value) -> String {
+    match text(step, "then.cause") {
+        Some("alarm") => "waits until no alarm stands".to_owned(),
+        _ => format!(
+            "waits until {} has room",
+            skipped(step, "full").join(" and ")
+        ),
+    }
 }
 
 fn dead_lettered(step: &Value) -> String {

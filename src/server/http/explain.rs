@@ -5,9 +5,11 @@ use std::sync::Arc;
 use super::api::Call;
 use super::aside::aside;
 use super::messages::readable_queue;
+use super::redrives::rights;
 use super::reply::Reply;
 use super::work::failed;
 use crate::base::Position;
+use crate::broker::Asked;
 use crate::deaths::{Evidence, How};
 use crate::management::Explanation;
 use crate::management::http::Failure;
@@ -20,8 +22,13 @@ pub(super) async fn explain(call: &Call<'_>) -> Result<Reply, Failure> {
     let name = readable_queue(call)?;
     let vhost = call.vhost()?;
     let identity = call.identity.clone();
+    let rights = rights(call);
     aside(move || {
-        let explained = vhost.explain((&name, position), error.as_ref());
+        let asked = Asked {
+            error: error.as_ref(),
+            redriver: Some(&rights),
+        };
+        let explained = vhost.explain((&name, position), asked);
         let Some(explained) = explained.map_err(failed)? else {
             return Err(missing(&name, position));
         };

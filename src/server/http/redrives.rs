@@ -141,7 +141,8 @@ fn refused(error: Error) -> Failure {
     }
 }
 
-fn rights(call: &Call<'_>) -> RedriveRights {
+/// The rights of whoever asks.
+pub(super) fn rights(call: &Call<'_>) -> RedriveRights {
     RedriveRights {
         permissions: call.permissions(),
         topics: call.topics(),

@@ -44,7 +44,7 @@ impl std::fmt::Display for Failure {
 /// One run of the simulator.
 #[derive(Debug)]
 pub struct World {
-    seed: u64,
+    pub(super) seed: u64,
     steps: u64,
     pub(super) now: Now,
     pub(super) core: Core,

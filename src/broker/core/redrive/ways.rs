@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::base::limits::BATCH_NS_MAX;
 use crate::base::{Meter, Name, QueueId};
-use crate::broker::Error;
 use crate::broker::core::Core;
 use crate::broker::core::routed::Routed;
 use crate::broker::exchange::ExchangeKind;
+use crate::broker::queue::Queue;
 use crate::broker::redrive::{RedriveRights, RedriveSpec, RedriveTarget, RedriveWay};
+use crate::broker::{Becomes, Error, ForeseenTarget, Foresight, NotMoved, Skipped};
 use crate::deaths::Entry;
 use crate::message::{Message, Route};
 
@@ -220,5 +221,55 @@ impl Core {
             }
         }
         Ok(ways)
+    }
+
+    /// What would become of a message if a user redrove it now to the queue in which it failed last.
+    pub(in crate::broker::core) fn foresee_redriven(
+        &self,
+        (source, is_ready): (&Queue, bool),
+        (message, size_bytes): (&Message, u32),
+        rights: &RedriveRights,
+        meter: &mut Meter,
+    ) -> Foresight {
+        let not = |why| Foresight::without_death(Becomes::NotMoved(why));
+        if !is_ready {
+            return not(NotMoved::Held);
+        }
+        let spec = RedriveSpec::to_origin(source.name.clone());
+        let seen = (&mut Finder::default(), meter);
+        let found = self.redrive_way((&spec, source.id), rights, message, seen);
+        let targets = match found.way {
+            RedriveWay::To(targets) => targets,
+            RedriveWay::NoTarget | RedriveWay::Discarded => return not(NotMoved::NoTarget),
+            RedriveWay::SameQueue => return not(NotMoved::SameQueue),
+            RedriveWay::NotAllowed => return not(NotMoved::NotAllowed),
+        };
+        let of = |id: &QueueId| Some((*id, &**self.queues.get(id)?));
+        let targets: Vec<(QueueId, &Queue)> = targets.iter().filter_map(of).collect();
+        // See [`Core::has_room_for_redrive`].
+        let is_full = |queue: &Queue| {
+            queue.would_overflow(size_bytes) && !self.would_take(queue, queue.messages.ready())
+        };
+        let full = targets.iter().filter(|(_, queue)| is_full(queue));
+        let skipped: Vec<_> = full.map(|(id, _)| (*id, Skipped::Full)).collect();
+        if !skipped.is_empty() {
+            let waits = not(NotMoved::TargetFull);
+            return Foresight { skipped, ..waits };
+        }
+        let moved = if self.alarm {
+            Becomes::NotMoved(NotMoved::Alarm)
+        } else {
+            Becomes::Moved
+        };
+        let target = |(id, queue): (QueueId, &Queue)| ForeseenTarget {
+            id: Some(id),
+            queue: queue.name.clone(),
+            dies: false,
+        };
+        Foresight {
+            way: Some(found.route),
+            targets: targets.into_iter().map(target).collect(),
+            ..Foresight::without_death(moved)
+        }
     }
 }

@@ -30,6 +30,14 @@ fn life(step: &LifeStep) -> Json {
     if matches!(step.what, "died" | "folded" | "failed") {
         put(&mut json, "count", json!(step.count));
     }
+    for (name, value) in [("from", &step.from), ("job", &step.job)] {
+        if let Some(value) = value {
+            put(&mut json, name, json!(value));
+        }
+    }
+    if step.deaths.is_some() {
+        put(&mut json, "deaths", json!(step.deaths));
+    }
     if step.first_at.is_some() {
         put(&mut json, "first_at", json!(step.first_at));
     }
