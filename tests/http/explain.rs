@@ -308,3 +308,70 @@ fn a_message_that_waits_for_its_time_is_explained_too() {
     assert_eq!(explained["now"]["state"], "delayed", "{explained}");
     assert_eq!(then(&explained, "accepted")["verdict"], "gone");
 }
+
+#[test]
+fn a_redriven_message_tells_who_brought_it_back_and_who_may_not() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let arguments = json!({"arguments": {
+        "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead",
+    }});
+    api.put("/api/queues/%2F/dead", &json!({}));
+    api.put("/api/queues/%2F/work", &arguments);
+    api.publish("work", "an order");
+    reject(&api);
+
+    // Who may not write to the default exchange cannot bring it back.
+    api.put(
+        "/api/users/reader",
+        &json!({"password": "reader", "tags": "management"}),
+    );
+    let rights = json!({"configure": "^$", "write": "^$", "read": ".*"});
+    api.put("/api/permissions/%2F/reader", &rights);
+    let path = "/api/queues/%2F/dead/messages/0/explain";
+    let (status, told) = api.send_as("reader", "GET", path, "");
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    let redriven = then(&told, "redriven");
+    assert_eq!(
+        (status, &redriven["verdict"], &redriven["skipped"]),
+        (
+            200,
+            &json!("skipped"),
+            &json!([{"queue": "work", "why": "not_allowed"}])
+        )
+    );
+    assert_eq!(
+        names(&then(&api.get(path), "redriven")["targets"]),
+        ["work"]
+    );
+
+    api.put("/api/redrives/%2F/fix-price", &json!({"queue": "dead"}));
+    let deadline = Instant::now() + PATIENCE;
+    while ready(&api, "work") == 0 {
+        assert!(Instant::now() < deadline, "it is not moved");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let explained = explain(&api, 1);
+    let life = explained["life"].as_array().expect("life");
+    let told = life.iter().find(|step| step["what"] == "redriven");
+    let told = told.unwrap_or_else(|| panic!("no redrive in {explained}"));
+    assert_eq!(
+        (&told["from"], &told["where"], &told["job"], &told["deaths"]),
+        (
+            &json!("dead"),
+            &json!("work"),
+            &json!("fix-price"),
+            &json!(1)
+        )
+    );
+    assert_eq!(told["by"]["user"], "guest");
+    assert!(told["at"].as_i64() >= life[2]["at"].as_i64());
+
+    let url = format!("http://127.0.0.1:{}", broker.http_port);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_coroner"));
+    command.args(["deaths", "work", "--url", &url]);
+    let output = crate::support::run_to_end(&mut command, PATIENCE);
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert!(said.contains("redriven once: by guest at "), "{said}");
+    assert!(said.contains(", job fix-price, from dead"), "{said}");
+}

@@ -14,6 +14,7 @@ mod description;
 mod door;
 mod explain;
 mod export;
+mod foretold;
 mod groups;
 mod messages;
 mod objects;
