@@ -35,8 +35,8 @@ const SCENES: &[Scene] = &[
         arrange: |stage| {
             let more = json!({"x-message-ttl": stage.ttl_ms, "x-max-length": 1});
             stage
-                .queue("dead", json!({}))
-                .work("dead", more)
+                .queue("dead", &json!({}))
+                .work("dead", &more)
                 .publish("work");
         },
         place: ("work", 0),
@@ -46,7 +46,7 @@ const SCENES: &[Scene] = &[
         name: "no dead-letter exchange",
         arrange: |stage| {
             let all = json!({"x-message-ttl": stage.ttl_ms, "x-delivery-limit": 0});
-            stage.queue("work", all).publish("work");
+            stage.queue("work", &all).publish("work");
         },
         place: ("work", 0),
         events: &["accepted", "rejected", "failed", "expired"],
@@ -55,7 +55,7 @@ const SCENES: &[Scene] = &[
         name: "the target is missing",
         arrange: |stage| {
             let more = json!({"x-message-ttl": stage.ttl_ms, "x-delivery-limit": 0});
-            stage.work("dead", more).publish("work");
+            stage.work("dead", &more).publish("work");
         },
         place: ("work", 0),
         events: &["accepted", "rejected", "failed", "expired"],
@@ -64,7 +64,7 @@ const SCENES: &[Scene] = &[
         name: "the target is missing, and dead letters are to be dropped",
         arrange: |stage| {
             stage
-                .work("dead", json!({"x-on-undeliverable": "drop"}))
+                .work("dead", &json!({"x-on-undeliverable": "drop"}))
                 .publish("work");
         },
         place: ("work", 0),
@@ -73,7 +73,7 @@ const SCENES: &[Scene] = &[
     Scene {
         name: "two targets, one of them full",
         arrange: |stage| {
-            stage.full("dead").queue("copy", json!({}));
+            stage.full("dead").queue("copy", &json!({}));
             stage.put("exchanges", "dlx", &json!({"type": "fanout"}));
             for queue in ["dead", "copy"] {
                 stage.post(
@@ -82,7 +82,7 @@ const SCENES: &[Scene] = &[
                 );
             }
             let arguments = json!({"x-dead-letter-exchange": "dlx"});
-            stage.queue("work", arguments).publish("work");
+            stage.queue("work", &arguments).publish("work");
         },
         place: ("work", 0),
         events: &["accepted", "rejected", "failed"],
@@ -95,7 +95,7 @@ const SCENES: &[Scene] = &[
                 "x-message-ttl": stage.ttl_ms,
             });
             // The message expires in the first by its own time to live.
-            stage.queue("hold", hold).work("hold", json!({}));
+            stage.queue("hold", &hold).work("hold", &json!({}));
             stage.publish_with("work", &json!({"expiration": "1"}));
             stage.wait(&[("hold", 1)]);
         },
@@ -106,7 +106,7 @@ const SCENES: &[Scene] = &[
         name: "a full target, at least once",
         arrange: |stage| {
             let strategy = json!({"x-dead-letter-strategy": "at-least-once"});
-            stage.full("dead").work("dead", strategy).publish("work");
+            stage.full("dead").work("dead", &strategy).publish("work");
         },
         place: ("work", 0),
         events: &["accepted", "rejected", "failed"],
@@ -115,7 +115,7 @@ const SCENES: &[Scene] = &[
         name: "dead, and waiting for that target",
         arrange: |stage| {
             let strategy = json!({"x-dead-letter-strategy": "at-least-once"});
-            stage.full("dead").work("dead", strategy).publish("work");
+            stage.full("dead").work("dead", &strategy).publish("work");
             stage.reject("work");
         },
         place: ("work", 0),
@@ -125,8 +125,8 @@ const SCENES: &[Scene] = &[
         name: "a dead letter",
         arrange: |stage| {
             stage
-                .queue("dead", json!({}))
-                .work("dead", json!({}))
+                .queue("dead", &json!({}))
+                .work("dead", &json!({}))
                 .publish("work");
             stage.reject("work").wait(&[("dead", 1)]);
         },
@@ -137,8 +137,8 @@ const SCENES: &[Scene] = &[
         name: "a dead letter whose queue is gone",
         arrange: |stage| {
             stage
-                .queue("dead", json!({}))
-                .work("dead", json!({}))
+                .queue("dead", &json!({}))
+                .work("dead", &json!({}))
                 .publish("work");
             stage.reject("work").wait(&[("dead", 1)]);
             stage.send("DELETE", &format!("queues/{}/work", stage.vhost), "");
@@ -151,8 +151,8 @@ const SCENES: &[Scene] = &[
         arrange: |stage| {
             let more = json!({"x-max-length": 1});
             stage
-                .queue("dead", json!({}))
-                .work("dead", more)
+                .queue("dead", &json!({}))
+                .work("dead", &more)
                 .publish("work");
             stage.reject("work").wait(&[("dead", 1)]).publish("work");
         },
@@ -162,7 +162,7 @@ const SCENES: &[Scene] = &[
     Scene {
         name: "a dead letter that is back in its queue",
         arrange: |stage| {
-            stage.work("work", json!({})).publish("work");
+            stage.work("work", &json!({})).publish("work");
             stage.reject("work").wait(&[("work", 1)]);
         },
         place: ("work", 1),
@@ -171,7 +171,7 @@ const SCENES: &[Scene] = &[
     Scene {
         name: "in the quarantine",
         arrange: |stage| {
-            stage.work("dead", json!({})).publish("work");
+            stage.work("dead", &json!({})).publish("work");
             stage.reject("work").wait(&[("amq.quarantine", 1)]);
         },
         place: ("amq.quarantine", 0),
@@ -216,7 +216,7 @@ impl Stage<'_> {
         serde_json::from_str(&self.send("GET", path, "")).expect("JSON")
     }
 
-    fn queue(&self, name: &str, arguments: Value) -> &Self {
+    fn queue(&self, name: &str, arguments: &Value) -> &Self {
         self.put(
             "queues",
             name,
@@ -226,20 +226,20 @@ impl Stage<'_> {
     }
 
     /// The queue `work`, which dead-letters to another one.
-    fn work(&self, target: &str, more: Value) -> &Self {
+    fn work(&self, target: &str, more: &Value) -> &Self {
         let mut arguments = json!({
             "x-dead-letter-exchange": "", "x-dead-letter-routing-key": target,
         });
         for (name, value) in more.as_object().expect("arguments") {
             arguments[name] = value.clone();
         }
-        self.queue("work", arguments)
+        self.queue("work", &arguments)
     }
 
     /// A queue that holds one message and takes no more.
     fn full(&self, name: &str) -> &Self {
         let limit = json!({"x-max-length": 1, "x-overflow": "reject-publish"});
-        self.queue(name, limit).publish(name)
+        self.queue(name, &limit).publish(name)
     }
 
     fn publish(&self, queue: &str) -> &Self {

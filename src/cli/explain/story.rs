@@ -152,20 +152,6 @@ impl Story<'_> {
         lines
     }
 
-    /// A redrive: where to, by whom, which job.
-    fn redriven(&self, place: &str, at: &str, step: &Value) -> Vec<String> {
-        let from = text(step, "from").map(named).unwrap_or_default();
-        let by = text(step, "by.user").filter(|user| !user.is_empty());
-        let by = by.map_or_else(|| "the program".to_owned(), printable);
-        let job = printable(text(step, "job").unwrap_or_default());
-        let deaths = pick(step, "deaths").and_then(Value::as_u64).unwrap_or(0);
-        let deaths = counted(deaths, "death", "deaths");
-        vec![
-            format!("redriven from {from} to {place} after {deaths}, {at}"),
-            format!("  by {by}, job {job}"),
-        ]
-    }
-
     /// A death, a redrive or a failed delivery: what, and by whom.
     fn event(&self, what: &str, place: &str, step: &Value) -> Vec<String> {
         let count = pick(step, "count").and_then(Value::as_u64).unwrap_or(1);
@@ -179,7 +165,7 @@ impl Story<'_> {
             )];
         }
         if what == "redriven" {
-            return self.redriven(place, &at, step);
+            return redriven(place, &at, step);
         }
         let why = printable(text(step, "why").unwrap_or("for no known reason"));
         let times = match count {
@@ -391,6 +377,20 @@ fn skipped(step: &Value, why: &str) -> Vec<String> {
     skipped
         .filter_map(|skipped| text(skipped, "queue").map(named))
         .collect()
+}
+
+/// A redrive: where to, by whom, which job.
+fn redriven(place: &str, at: &str, step: &Value) -> Vec<String> {
+    let from = text(step, "from").map(named).unwrap_or_default();
+    let by = text(step, "by.user").filter(|user| !user.is_empty());
+    let by = by.map_or_else(|| "the program".to_owned(), printable);
+    let job = printable(text(step, "job").unwrap_or_default());
+    let deaths = pick(step, "deaths").and_then(Value::as_u64).unwrap_or(0);
+    let deaths = counted(deaths, "death", "deaths");
+    vec![
+        format!("redriven from {from} to {place} after {deaths}, {at}"),
+        format!("  by {by}, job {job}"),
+    ]
 }
 
 /// What a redrive waits for.
