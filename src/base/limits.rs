@@ -394,6 +394,19 @@ pub const ARGUMENTS_BYTES_MAX: usize = 32 * 1024;
 /// Unknown arguments of one declaration that are compared with known names for typing errors: each
 /// with all names, under the lock of the vhost.
 pub const MISSPELLED_LOOKED_AT_MAX: usize = 16;
+/// Deaths of made-up messages that are followed from one queue to find a cycle without a rejection.
+pub const CYCLE_DEATHS_MAX: usize = 32;
+/// Bindings of a queue by which such a message is taken to have come, beside the queue's name.
+pub const CYCLE_KEYS_MAX: usize = 8;
+/// Queues whose dead letters are followed when a policy is set.
+pub const CYCLE_QUEUES_MAX: usize = 20_000;
+/// Cycles that one policy is warned of.
+pub const CYCLE_WARNINGS_MAX: usize = 4;
+/// Queues of a cycle that a warning names before it leaves some out.
+pub const CYCLE_NAMES_SHOWN_MAX: usize = 8;
+/// Time after which the answer to a policy waits no longer for the search for cycles, in
+/// milliseconds.
+pub const CYCLE_SEARCH_MS: u64 = 1_000;
 /// Largest request to `/management`, in bytes: it is decoded as a whole. Announced as max-message-size.
 pub const MANAGEMENT_REQUEST_BYTES_MAX: u64 = 64 * 1024;
 /// Values in a request to `/management`, those in lists, maps and arrays counted: some take no byte.

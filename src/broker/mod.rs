@@ -39,7 +39,7 @@ mod topic;
 mod warning;
 
 pub use self::core::{
-    Core, CoreOptions, Memory, More, Restoring, Snapshot, SnapshotSlice, Undeliverable,
+    Core, CoreOptions, CycleSearch, Memory, More, Restoring, Snapshot, SnapshotSlice, Undeliverable,
 };
 pub use argument_value::value_bytes;
 pub use command::{
@@ -61,4 +61,4 @@ pub use policy::Policy;
 pub use reply::{
     Browsed, BrowsedMessage, ConsumerInfo, ConsumerPlace, Content, QueueDetails, QueueInfo, Reply,
 };
-pub use warning::{Declared, Warning};
+pub use warning::{ClosedCycle, Declared, Warning};

@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::command::{Command, QueueCommand, TopologyCommand};
 use crate::base::Name;
+use crate::base::limits::CYCLE_NAMES_SHOWN_MAX;
+use crate::deaths::Reason;
 
 /// The object that warnings are about.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,6 +81,55 @@ pub enum Warning {
         /// Why it has no effect.
         why: &'static str,
     },
+    /// Dead letters come back by themselves to a queue that they died in, and are lost there.
+    Cycle(Box<ClosedCycle>),
+}
+
+/// A cycle of queues in which a message dies everywhere without a rejection. [evidence part 9,
+/// DL004]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClosedCycle {
+    /// Its queues in the order in which dead letters pass them; from the last one they would come
+    /// back to the first.
+    pub path: Vec<Name>,
+    /// The reasons for which messages die in the first queue without a rejection.
+    pub reasons: Vec<Reason>,
+    /// Whether they are quarantined then; else they are dropped.
+    pub is_quarantined: bool,
+}
+
+impl fmt::Display for ClosedCycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Some(first), Some(last)) = (self.path.first(), self.path.last()) else {
+            return Ok(()); // a cycle has queues
+        };
+        let reasons: Vec<&str> = self.reasons.iter().map(|reason| reason.as_str()).collect();
+        let reasons = reasons.join(", ");
+        let fate = if self.is_quarantined {
+            "quarantined"
+        } else {
+            "dropped"
+        };
+        write!(f, "DL004: dead letters go in a circle by themselves, ")?;
+        for name in self.path.iter().take(CYCLE_NAMES_SHOWN_MAX) {
+            write!(f, "{name} -> ")?;
+        }
+        if self.path.len() > CYCLE_NAMES_SHOWN_MAX {
+            write!(f, "... -> ")?;
+        }
+        write!(
+            f,
+            "{first}: what died in '{first}' without a rejection ({reasons}) is {fate}"
+        )?;
+        if self.path.len() == 1 {
+            return write!(f, " when it is to enter '{first}' again");
+        }
+        write!(
+            f,
+            " in '{last}' instead of coming back; to move dead letters back use 'coroner redrive \
+             {last}'"
+        )
+    }
 }
 
 impl fmt::Display for Warning {
@@ -114,6 +165,7 @@ impl fmt::Display for Warning {
                 )
             }
             Self::NoEffect { setting, why } => write!(f, "{setting}: no effect, {why}"),
+            Self::Cycle(cycle) => cycle.fmt(f),
         }
     }
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use tokio::sync::oneshot;
 
-use super::Vhost;
 use super::admin::{self, Admin, internal};
 use super::errors::{Cause, StartError};
+use super::{Vhost, cycles};
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{Charge, Gauge, Lsn, Name};
 use crate::broker::binding::Binding;
 use crate::broker::registry::{Import, RegistryFact};
 use crate::broker::router::BindingsOf;
-use crate::broker::{Command, Declared, Reply};
+use crate::broker::{Command, Declared, QueueCommand, Reply, TopologyCommand};
 use crate::config::GUEST;
 use crate::management::definitions::{self, Broker, ImportStep, Problem, VhostParts};
 use crate::management::http::json::reading::memory_bytes;
@@ -205,13 +205,14 @@ impl Admin {
             ImportStep::Command(vhost, command) => (vhost, command),
         };
         let declared = Declared::of(&command);
+        let may_close_a_cycle = may_close_a_cycle(&command);
         let (reply, lsn) = self.begin_unwarned(&vhost, *command).await?;
         match reply {
             Reply::Refused(error) => Err(error.into()),
             Reply::QueueDeclared { warnings, .. }
             | Reply::ExchangeDeclared { warnings, .. }
             | Reply::PolicySet { warnings, .. }
-                if !warnings.is_empty() =>
+                if may_close_a_cycle || !warnings.is_empty() =>
             {
                 Ok((lsn, declared.map(|declared| (vhost, declared))))
             }
@@ -222,13 +223,18 @@ impl Admin {
     /// The warnings that apply once everything is imported: all in the log, the first of them for
     /// the answer.
     async fn judge(&self, doubtful: &[(String, Name, Declared)]) -> Vec<String> {
-        let mut told = Vec::new();
+        let (mut told, mut end) = (Vec::new(), None);
         for (what, vhost, declared) in doubtful {
             let Ok(vhost) = self.vhost(vhost) else {
                 continue; // deleted meanwhile
             };
             let warnings = vhost.look(|core| core.warnings_of(declared));
-            for warning in warnings.unwrap_or_default() {
+            let mut warnings = warnings.unwrap_or_default();
+            if let Declared::Policy { operator, name } = declared {
+                let end = *end.get_or_insert_with(|| cycles::search_end(&vhost));
+                warnings.extend(cycles::closed_by((*operator, name), &vhost, end).await);
+            }
+            for warning in warnings {
                 tracing::warn!(item = what, "{warning}");
                 if told.len() < NAMED_MAX {
                     told.push(format!("{what}: {warning}"));
@@ -237,6 +243,18 @@ impl Admin {
             tokio::task::yield_now().await;
         }
         told
+    }
+}
+
+/// Whether items that follow may close a cycle of dead letters with what this command declares.
+fn may_close_a_cycle(command: &Command) -> bool {
+    match command {
+        Command::Queue(QueueCommand::Declare { arguments, .. }) => {
+            let mut names = arguments.iter().map(|(name, _)| &**name);
+            names.any(|name| name == "x-dead-letter-exchange")
+        }
+        Command::Topology(TopologyCommand::PolicySet { policy, .. }) => policy.may_close_a_cycle(),
+        _ => false,
     }
 }
 

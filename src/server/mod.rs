@@ -19,6 +19,8 @@ mod builder;
 mod checkpoint;
 mod clock;
 mod connection;
+#[cfg(feature = "http")]
+mod cycles;
 mod declare;
 #[cfg(feature = "http")]
 mod definitions;

@@ -492,6 +492,58 @@ fn definitions_are_judged_once_all_of_them_are_there() {
     );
 }
 
+/// The trick of `RabbitMQ`'s users, and the same in a definitions file, where the queue of work comes
+/// behind the policy that expires its dead letters back.
+#[test]
+fn a_policy_that_expires_dead_letters_back_is_warned_of_by_its_rule() {
+    let process = Process::start(&[], &[]);
+    let work = r#"{"arguments": {"x-max-length": 5, "x-dead-letter-exchange": "",
+                   "x-dead-letter-routing-key": "orders.dlq"}}"#;
+    process.ask("PUT", "/api/queues/%2F/orders.dlq", GUEST, "{}");
+    process.ask("PUT", "/api/queues/%2F/orders", GUEST, work);
+    let again = r#"{"pattern": "^orders.dlq$", "apply-to": "queues", "definition":
+                    {"message-ttl": 60000, "dead-letter-exchange": "",
+                     "dead-letter-routing-key": "orders"}}"#;
+    let told = "DL004: dead letters go in a circle by themselves, orders -> orders.dlq -> orders: \
+                what died in 'orders' without a rejection (maxlen) is quarantined in 'orders.dlq' \
+                instead of coming back; to move dead letters back use 'coroner redrive orders.dlq'";
+    for kind in ["policies", "operator-policies"] {
+        let (path, operator) = (format!("/api/{kind}/%2F/again"), kind != "policies");
+        // An operator policy does not say where to: the argument or the policy does.
+        let body = again.replace("\"dead-letter-exchange\": \"\",", "");
+        let body = if operator { &body } else { again };
+        let (head, _) = process.ask("PUT", &path, GUEST, body);
+        assert!(head.starts_with("HTTP/1.1 201 "), "{head}");
+        assert!(head.contains(told), "{head}");
+        process.line("DL004");
+    }
+    let definitions = serde_json::json!({
+        "policies": [
+            {"vhost": "/", "name": "wait", "pattern": "^jobs.wait$", "apply-to": "queues",
+             "definition": {"message-ttl": 60000, "dead-letter-exchange": "",
+                            "dead-letter-routing-key": "jobs"}},
+        ],
+        "queues": [
+            {"vhost": "/", "name": "jobs.wait", "durable": true, "auto_delete": false,
+             "arguments": {}},
+            {"vhost": "/", "name": "jobs", "durable": true, "auto_delete": false,
+             "arguments": {"x-message-ttl": 60000, "x-dead-letter-exchange": "",
+                           "x-dead-letter-routing-key": "jobs.wait"}},
+        ],
+    });
+    let (_, answer) = process.ask("POST", "/api/definitions", GUEST, &definitions.to_string());
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let warnings = answer["warnings"].as_array().unwrap();
+    let told = |item: &str, path: &str| {
+        let texts = warnings.iter().map(|one| one.as_str().unwrap());
+        let mut texts = texts.filter(|one| one.starts_with(item) && one.contains("DL004"));
+        assert!(texts.any(|one| one.contains(path)), "{warnings:?}");
+    };
+    told("policy 'wait'", "jobs -> jobs.wait -> jobs:");
+    told("queue 'jobs'", "jobs.wait -> jobs -> jobs.wait:");
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+}
+
 /// A container beside a Kubernetes service of this name did not start.
 #[test]
 fn a_broker_starts_beside_variables_that_are_none_of_its_own_and_warns_of_them() {

@@ -10,6 +10,7 @@ mod admission;
 mod browse;
 mod clients;
 mod consume;
+mod cycles;
 mod death;
 mod delaying;
 mod discard;
@@ -42,6 +43,7 @@ mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+pub use self::cycles::CycleSearch;
 pub use self::paging::Memory;
 pub use self::quarantine::Undeliverable;
 pub use self::restore::Restoring;

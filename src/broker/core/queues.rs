@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::vec::IntoIter;
 
+use super::warnings::cycle_meter;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConnectionId, ConsumerId, Lsn, Name, Position, QueueId, invariant};
@@ -98,7 +99,9 @@ impl Core {
         self.counters.queues.declared += 1;
         self.counters.queues.created += u64::from(created);
         let lsn = if created { self.recorder.lsn() } else { Lsn(0) };
-        let warnings = self.queue_warnings(queue);
+        let mut meter = cycle_meter();
+        let warnings = self.queue_warnings(queue, &mut meter);
+        turn.charge_ns(meter.spent_ns());
         if created {
             turn.warn(ObjectKind::Queue, name, &warnings);
         }

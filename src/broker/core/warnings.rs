@@ -1,8 +1,8 @@
 //! Warnings about policies that are set, and about queues and exchanges that are declared.
 
 use super::{Core, Turn};
-use crate::base::limits::MISSPELLED_LOOKED_AT_MAX;
-use crate::base::{Name, nearest};
+use crate::base::limits::{BATCH_NS_MAX, MISSPELLED_LOOKED_AT_MAX};
+use crate::base::{HoldBudget, Meter, Name, nearest};
 use crate::broker::arguments::KNOWN as QUEUE_ARGUMENTS;
 use crate::broker::definition::{Subject, key};
 use crate::broker::exchange::{ALTERNATE_EXCHANGE, ExchangeSpec};
@@ -24,6 +24,14 @@ fn misspelled(
             setting: name.clone(),
             nearest: nearest(name, known.iter().copied())?,
         })
+    })
+}
+
+/// A meter for following the dead letters of one queue, for half of a hold.
+pub(super) fn cycle_meter() -> Meter {
+    Meter::new(HoldBudget {
+        ns: BATCH_NS_MAX / 2,
+        ..HoldBudget::default()
     })
 }
 
@@ -49,7 +57,7 @@ impl Core {
             }
             Declared::Queue(name) => {
                 let queue = self.queue(name);
-                queue.map(|queue| self.queue_warnings(queue))
+                queue.map(|queue| self.queue_warnings(queue, &mut cycle_meter()))
             }
             Declared::Exchange(name) => {
                 let exchange = self.router.exchange_named(name);
@@ -101,7 +109,8 @@ impl Core {
         warnings
     }
 
-    pub(super) fn queue_warnings(&self, queue: &Queue) -> Vec<Warning> {
+    /// The meter takes what following the dead letters of the queue costs.
+    pub(super) fn queue_warnings(&self, queue: &Queue, meter: &mut Meter) -> Vec<Warning> {
         let exchange = queue.arguments.dead_letter_exchange.as_ref();
         let routing_key = queue.settings.dead_letter_routing_key.as_ref();
         let warning = self.target_warning("x-dead-letter-exchange", exchange, routing_key);
@@ -113,7 +122,9 @@ impl Core {
             setting: Name::from("x-delayed-retry-type"),
             why: "x-delayed-retry-min is missing",
         });
-        warning.into_iter().chain(misspelled).chain(off).collect()
+        let cycle = self.cycle_through(queue, meter);
+        let warnings = warning.into_iter().chain(misspelled).chain(off);
+        warnings.chain(cycle).collect()
     }
 
     pub(super) fn exchange_warnings(&self, spec: &ExchangeSpec) -> Vec<Warning> {

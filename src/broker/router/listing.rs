@@ -8,7 +8,7 @@ use crate::base::limits::{EXPLAIN_BINDINGS_MAX, LISTING_SLICE, LISTING_SLICE_BYT
 use crate::base::{Account, Gauge, Name, Steps};
 use crate::broker::argument_value::weight;
 use crate::broker::binding::{Binding, ResolvedDestination};
-use crate::broker::exchange::Exchange;
+use crate::broker::exchange::{Exchange, ExchangeKind};
 use crate::broker::{Attributes, Destination};
 use crate::message::Route;
 
@@ -263,6 +263,20 @@ impl Router {
             is_found
         };
         bound.find(leads).cloned()
+    }
+
+    /// The first bindings to a queue, this many at most, each with the type of its exchange.
+    pub fn some_bindings_to(
+        &self,
+        queue: &Name,
+        count: usize,
+    ) -> impl Iterator<Item = (ExchangeKind, &Arc<Binding>)> {
+        let bound = self.by_destination.get(&Destination::Queue(queue.clone()));
+        bound
+            .into_iter()
+            .flatten()
+            .take(count)
+            .filter_map(|(binding, source)| Some((self.exchanges.get(source)?.spec.kind, binding)))
     }
 
     /// Bindings from an exchange whose destination exists.

@@ -10,11 +10,11 @@ use super::reply::Reply;
 use super::work::failed;
 use crate::base::Lsn;
 use crate::broker::policy::PolicySpec;
-use crate::broker::{Command, Policy, Reply as Answer, TopologyCommand};
+use crate::broker::{Command, ObjectKind, Policy, Reply as Answer, TopologyCommand};
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Fields, Listing};
 use crate::management::{Operations, Refusal};
-use crate::server::Vhost;
+use crate::server::{Vhost, cycles};
 
 /// `GET /api/policies` and `GET /api/policies/VHOST`, and the same for operator policies.
 pub(super) async fn list(
@@ -75,7 +75,8 @@ pub(super) async fn put_fields(
         Ok(checked.map_err(Refusal::from)?)
     })
     .await?;
-    let (created, warnings) = call
+    let set = policy.name.clone();
+    let (created, mut warnings) = call
         .operate(|operations| {
             let policy = Box::new(policy);
             match apply(
@@ -91,6 +92,13 @@ pub(super) async fn put_fields(
             }
         })
         .await?;
+    let vhost = call.vhost()?;
+    let end = cycles::search_end(&vhost);
+    for warning in cycles::closed_by((operator, &set), &vhost, end).await {
+        let (vhost, kind) = (vhost.name(), ObjectKind::Policy);
+        tracing::warn!(%vhost, %kind, name = %set, "{warning}");
+        warnings.push(warning);
+    }
     Ok(Reply::Stored { created, warnings })
 }
 
