@@ -67,6 +67,13 @@ fn each_death_is_counted_once_whatever_moment_a_kill_comes_in() {
     run("counted", &["--kills", "20"], TORTURE_MAX);
 }
 
+/// The short form of `interop/redriven`.
+#[test]
+fn a_redrive_under_kills_brings_each_message_back_once() {
+    let short = ["--messages", "3000", "--rate", "1000"];
+    run("redriven", &short, TORTURE_MAX);
+}
+
 /// A restart leaves on disk what a checkpoint names. Without a budget, which keeps all in memory, nothing was
 /// there that reads it back: consumers got none of it, and a look showed none.
 #[test]
