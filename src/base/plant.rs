@@ -38,6 +38,12 @@ pub(crate) enum Plant {
     AnsweredBeforeDurable,
     /// Work beyond the budget of a tick is forgotten.
     RestForgotten,
+    /// A message that a redrive moves stays in its source.
+    MovedStays,
+    /// A redrive does not learn what becomes of messages on disk.
+    OnDiskNotLearned,
+    /// The journal is not told how far a redrive came.
+    ProgressNotTold,
     /// What would become of a dead letter is foreseen without the cycle rule: the simulation of
     /// cores finds it.
     CycleNotForeseen,
@@ -45,7 +51,7 @@ pub(crate) enum Plant {
 
 impl Plant {
     /// The faults that simulations of whole brokers find, in the order of declaration.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,
         Self::CheckpointForgetsHeld,
@@ -62,6 +68,9 @@ impl Plant {
         Self::PiecesReleased,
         Self::AnsweredBeforeDurable,
         Self::RestForgotten,
+        Self::MovedStays,
+        Self::OnDiskNotLearned,
+        Self::ProgressNotTold,
     ];
 }
 

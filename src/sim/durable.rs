@@ -9,8 +9,9 @@ use super::check::STATES;
 use crate::base::{Lsn, Millis, Name, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
 use crate::broker::queue::{DiskRef, MessageState, Queue};
+use crate::broker::redrive::{RedriveJob, RedriveState};
 use crate::broker::{ByReason, Core, Destination, PageIn, PagedIn, Record, Wanted};
-use crate::deaths::{History, LastFailure, Reason};
+use crate::deaths::{History, LastFailure, Reason, Redrives};
 use crate::message::{Message, Route};
 use crate::record::{self, RecordRead, Stored};
 use crate::store::Payload;
@@ -24,6 +25,7 @@ pub struct DurableState {
     exchanges: Vec<Name>,
     bindings: Vec<Binding>,
     policies: Vec<String>,
+    redrives: Vec<RedriveJob>,
 }
 
 /// Numbers of deaths are compared as far as both states have them.
@@ -33,6 +35,7 @@ impl PartialEq for DurableState {
             && self.exchanges == other.exchanges
             && self.bindings == other.bindings
             && self.policies == other.policies
+            && self.redrives == other.redrives
             && self.counts_alike(other)
     }
 }
@@ -74,6 +77,9 @@ impl DurableState {
         if !self.counts_alike(other) {
             differences.push(format!("{:?}\n  {:?}", self.deaths, other.deaths));
         }
+        if self.redrives != other.redrives {
+            differences.push(format!("{:?}\n  {:?}", self.redrives, other.redrives));
+        }
         if self.policies != other.policies {
             differences.push(format!("{:?}\n  {:?}", self.policies, other.policies));
         }
@@ -108,6 +114,8 @@ struct DurableMessage {
     failures: u32,
     acquired: u32,
     own_ttl_ms: Option<u64>,
+    /// The redrive that learns what becomes of it; 0: none.
+    moved_by: u32,
     pending: Option<(Reason, Option<Vec<QueueId>>)>,
     /// When it is ready, by the wall clock, if it is not.
     waits_until: Option<Timestamp>,
@@ -120,7 +128,7 @@ impl PartialEq for DurableMessage {
         let is_dying = self.is_dying || other.is_dying;
         self.read == other.read
             && (self.failures, self.acquired) == (other.failures, other.acquired)
-            && self.own_ttl_ms == other.own_ttl_ms
+            && (self.own_ttl_ms, self.moved_by) == (other.own_ttl_ms, other.moved_by)
             && self.pending == other.pending
             && (is_dying || self.waits_until == other.waits_until)
     }
@@ -207,6 +215,7 @@ struct Read {
     history: Option<History>,
     last_failure: Option<LastFailure>,
     carried: u32,
+    redrives: Option<Redrives>,
 }
 
 /// Reads the durable part of a core; evicted messages from the archive.
@@ -252,7 +261,22 @@ pub fn durable_state(core: &Core, archive: &Archive) -> DurableState {
             .filter(kept)
             .collect(),
         policies,
+        redrives: core.redrives().map(durable_job).collect(),
     }
+}
+
+/// A job as a start finds it: why it stands still is found out anew, and messages that the journal did
+/// not keep are gone.
+fn durable_job(job: &RedriveJob) -> RedriveJob {
+    let mut job = job.clone();
+    if !job.state.is_over() {
+        (job.state, job.cause) = (RedriveState::Running, None);
+    }
+    job.outcome.gone = 0;
+    for to in &mut job.targets {
+        to.settled = 0;
+    }
+    job
 }
 
 /// Deaths as a queue counts them: all, dead-lettered ones, and those with a condition.
@@ -301,12 +325,14 @@ fn message(
         history: message.history().map(|history| (**history).clone()),
         last_failure: message.last_failure().cloned(),
         carried: message.carried_delivery_count(),
+        redrives: message.redrives().map(|redrives| (**redrives).clone()),
     });
     DurableMessage {
         read,
         failures: disk_ref.failures,
         acquired: disk_ref.acquired,
         own_ttl_ms: (disk_ref.deadline != Millis::NEVER).then_some(own_ttl_ms),
+        moved_by: disk_ref.moved_by,
         pending: pending.map(|pending| (pending.reason, pending.targets.clone())),
         waits_until: delay.map(|delay| delay.until),
         is_dying: queue.messages.is(position, MessageState::Dying),

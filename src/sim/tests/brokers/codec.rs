@@ -409,6 +409,8 @@ pub(super) struct SeenMessage {
     pub(super) delivery_count: u32,
     /// Entries of its history: queue, reason, count.
     pub(super) deaths: Vec<(String, String, u64)>,
+    /// Where redrives sent it.
+    pub(super) sent_to: Vec<String>,
 }
 
 /// Messages with so many bytes bear their number in front of their body, too: of a body that the broker
@@ -521,7 +523,7 @@ pub(super) fn read_message(payload: &[u8]) -> Result<SeenMessage, String> {
     let header = index.read_header(payload).map_err(text)?;
     let id = id_of(&payload[index.bare as usize..])?;
     let section = index.message_annotations;
-    let mut deaths = Vec::new();
+    let (mut deaths, mut sent_to) = (Vec::new(), Vec::new());
     if section.end > section.start {
         let (annotations, _) =
             wire::decode_value(&payload[section.value as usize..]).map_err(text)?;
@@ -534,10 +536,16 @@ pub(super) fn read_message(payload: &[u8]) -> Result<SeenMessage, String> {
             let count = entry.get("count").and_then(Value::as_u64).unwrap_or(0);
             deaths.push((word("queue"), word("reason"), count));
         }
+        let list = annotations.get("x-opt-redrives");
+        for entry in list.and_then(Value::as_elements).unwrap_or_default() {
+            let to = entry.get("to").and_then(Value::as_str);
+            sent_to.push(to.unwrap_or_default().to_owned());
+        }
     }
     Ok(SeenMessage {
         id,
         delivery_count: header.delivery_count.unwrap_or(0),
         deaths,
+        sent_to,
     })
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::codec::{Outcome, SeenMessage};
+use super::topology::FANOUT;
 use crate::broker::queue::MessageState;
 use crate::deaths::{History, Reason};
 
@@ -14,6 +15,8 @@ pub(super) struct MessagePlace {
     pub(super) queue: String,
     pub(super) state: MessageState,
     pub(super) history: Option<Story>,
+    /// Where redrives sent it.
+    pub(super) sent_to: Vec<String>,
 }
 
 /// What a history says: its first death, and how often a message died where and why.
@@ -47,6 +50,8 @@ pub(super) struct Known {
     rejected: BTreeMap<String, u64>,
     /// What its history said last since the node started.
     story: Option<Story>,
+    /// A redrive sent it to several queues: it may have any number of copies.
+    fanned: bool,
 }
 
 /// What the core counts.
@@ -55,6 +60,8 @@ pub(super) struct Counted {
     pub(super) accepted: u64,
     pub(super) presettled: u64,
     pub(super) drops: u64,
+    /// Copies that redrives made, beyond one of each message.
+    pub(super) extra_copies: u64,
 }
 
 #[derive(Debug, Default)]
@@ -143,13 +150,16 @@ impl Ledger {
             known.may_go += usize::from(settled);
             return Ok(());
         }
-        if known.confirmed >= known.copies {
+        known.see_redrives(&seen.sent_to);
+        if known.confirmed >= known.copies && !known.fanned {
             return Err(format!(
                 "message {} is settled, and came once more",
                 seen.id
             ));
         }
-        if known.copies == 1 && seen.delivery_count < known.failures {
+        // A redrive lets the delivery-count begin anew.
+        let counts = known.copies == 1 && seen.sent_to.is_empty();
+        if counts && seen.delivery_count < known.failures {
             return Err(format!(
                 "message {} failed {} times, and its delivery-count is {}",
                 seen.id, known.failures, seen.delivery_count
@@ -230,7 +240,9 @@ impl Ledger {
             accepted: counted.accepted - self.base.accepted,
             presettled: counted.presettled - self.base.presettled,
             drops: counted.drops - self.base.drops,
+            extra_copies: counted.extra_copies.saturating_sub(self.base.extra_copies),
         };
+        most += counted.extra_copies;
         let gone = counted.accepted + counted.presettled + counted.drops;
         if unexplained > counted.drops + counted.presettled {
             return Err(format!(
@@ -248,7 +260,13 @@ impl Ledger {
     fn check_places(&mut self, present: &Present) -> Result<(), String> {
         for (id, places) in present {
             let known = self.known(*id)?;
-            let (copies, confirmed) = (known.copies, known.confirmed);
+            for place in places {
+                known.see_redrives(&place.sent_to);
+            }
+            let (mut copies, confirmed) = (known.copies, known.confirmed);
+            if known.fanned {
+                copies = usize::MAX;
+            }
             if places.len() > copies {
                 return Err(format!("message {id} is there twice: {places:?}"));
             }
@@ -280,6 +298,8 @@ impl Ledger {
         for (id, known) in &mut self.messages {
             let [before, after] = [before, after].map(|all| all.get(id).map_or(0, Vec::len));
             let must_be = known.durable && known.told == Some(Outcome::Accepted);
+            // A start may undo the move that copied it.
+            let before = if known.fanned { before.min(1) } else { before };
             // Of what consumers accepted, some may have been gone before: these are not there twice.
             let may_go = known
                 .may_go
@@ -318,10 +338,18 @@ impl Known {
         (least, self.copies)
     }
 
+    const fn has_one_copy(&self) -> bool {
+        self.copies == 1 && !self.fanned
+    }
+
+    fn see_redrives(&mut self, sent_to: &[String]) {
+        self.fanned |= sent_to.iter().any(|to| to == FANOUT);
+    }
+
     /// What a history says only ever grows, and is not more than what can have been.
     fn follow(&mut self, id: u64, place: &MessagePlace) -> Result<(), String> {
         let Some(story) = &place.history else {
-            if self.story.is_some() && self.copies == 1 {
+            if self.story.is_some() && self.has_one_copy() {
                 return Err(format!("message {id} has no history any more: {place:?}"));
             }
             return Ok(());
@@ -334,7 +362,7 @@ impl Known {
                 ));
             }
         }
-        if let Some(before) = self.story.as_ref().filter(|_| self.copies == 1) {
+        if let Some(before) = self.story.as_ref().filter(|_| self.has_one_copy()) {
             let fell = before.deaths.iter().any(|(key, count)| {
                 let now = story.deaths.get(key);
                 now.is_none_or(|now| now < count)

@@ -17,6 +17,7 @@ mod machine;
 mod managing;
 mod network;
 mod plants;
+mod redriving;
 mod run;
 mod session;
 mod topology;

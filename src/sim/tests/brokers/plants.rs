@@ -14,6 +14,9 @@ fn each_planted_fault_is_found_within_a_hundred_worlds() {
         plant(Some(fault));
         let trial = |seed| match fault {
             Plant::PiecesReleased => Trial::of(seed).with(Fault::Large),
+            Plant::MovedStays | Plant::OnDiskNotLearned | Plant::ProgressNotTold => {
+                Trial::of(seed).with(Fault::Redrives)
+            }
             _ => Trial::of(seed),
         };
         let found = (1..=WORLDS).find_map(|seed| run(trial(seed)).err());

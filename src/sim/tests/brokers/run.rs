@@ -27,6 +27,8 @@ pub(super) struct Summary {
     pub(super) crashes: u64,
     /// Requests about queues that the management node answered.
     pub(super) answered: u64,
+    /// Messages that redrives moved.
+    pub(super) redriven: u64,
     pub(super) done: Done,
 }
 
@@ -51,6 +53,7 @@ impl World {
                 name,
             }))?;
         self.topology.declare(&self.machine)?;
+        self.let_redrives_end()?;
         for round in 0..ROUNDS {
             if round > ROUNDS / 2 && round % LONG_WAIT_ROUNDS == 0 {
                 self.clock.advance_us(HELD_UP_MS_MAX * 1_000 / 4);
@@ -58,6 +61,7 @@ impl World {
             let is_poisoned = self.machine.store.state() == StoreState::Poisoned;
             if is_poisoned || self.machine.disk.is_off() {
                 self.crash()?;
+                self.let_redrives_end()?;
             }
             self.round()?;
             if self.is_drained()? {
@@ -106,7 +110,7 @@ impl World {
             .sockets
             .iter()
             .any(|socket| !socket.up.is_empty() || !socket.down.is_empty());
-        Ok(live == 0 && !waits && !moves)
+        Ok(live == 0 && !waits && !moves && self.are_redrives_over()?)
     }
 
     fn rest(&self) -> Result<String, String> {
@@ -138,6 +142,10 @@ impl World {
                 }
             }
         }
+        rest.extend(self.machine.look(|core| {
+            let jobs = core.redrives().filter(|job| !job.state.is_over());
+            jobs.map(|job| format!("{job:?}")).collect::<Vec<_>>()
+        })?);
         for (number, client) in self.clients.iter().enumerate() {
             let session = client.session.as_ref();
             rest.push(format!(
@@ -171,6 +179,7 @@ pub(super) fn run(trial: Trial) -> Result<Summary, Finding> {
                 redeliveries: world.ledger.redeliveries,
                 crashes: world.crashes,
                 answered: world.managed.answered(),
+                redriven: world.redriven(),
                 done: world.done(),
             });
         }
@@ -216,6 +225,7 @@ fn shrink(finding: Finding) -> Finding {
 
 fn fail(finding: Finding) -> ! {
     let first = finding.what.clone();
+    eprintln!("world {} at step {}: {first}", finding.trial, finding.step);
     let least = shrink(finding);
     panic!(
         "{first}\nshrunk: {} at step {}\n{}\nreplay: CORONER_SIM_WORLD={} cargo test --lib \
@@ -276,7 +286,7 @@ fn whole_brokers_keep_every_message_once_or_count_it_whatever_fails() {
             all.accepted > 0 && all.redeliveries > 0 && all.crashes > 0,
             "{all:?}"
         );
-        assert!(all.answered > 0, "{all:?}");
+        assert!(all.answered > 0 && all.redriven > 0, "{all:?}");
         assert!(all.done.checkpoints > 0 && all.done.loads > 0, "{all:?}");
     }
 }
@@ -290,6 +300,7 @@ impl Summary {
         self.redeliveries += other.redeliveries;
         self.crashes += other.crashes;
         self.answered += other.answered;
+        self.redriven += other.redriven;
         self.done.commits += other.done.commits;
         self.done.checkpoints += other.done.checkpoints;
         self.done.loads += other.done.loads;

@@ -8,7 +8,7 @@ use crate::broker::{Command, Destination, Policy, QueueCommand, Reply, TopologyC
 use crate::wire::Value;
 
 /// The direct exchange of dead letters; each queue is bound to it by its own name.
-const EXCHANGE: &str = "dead";
+pub(super) const EXCHANGE: &str = "dead";
 
 /// The exchange that gives each of the first queues a copy.
 pub(super) const FANOUT: &str = "copies";

@@ -10,6 +10,7 @@ use super::ledger::{Counted, Ledger, MessagePlace, Present, story};
 use super::machine::{Done, Machine, MachineShape, SimClock};
 use super::managing::Managed;
 use super::network::Socket;
+use super::redriving::{Redriving, extra_copies, moved_out_of};
 use super::topology::Topology;
 use crate::base::limits::BATCH_NS_MAX;
 use crate::base::{HoldBudget, Position, QueueId, Random};
@@ -48,10 +49,12 @@ pub(super) enum Fault {
     Settled,
     /// Some messages are so large that they are written while they arrive.
     Large,
+    /// Redrives are started, steered and forgotten.
+    Redrives,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Cut,
         Self::Crash,
         Self::Disk,
@@ -62,6 +65,7 @@ impl Fault {
         Self::Queues,
         Self::Settled,
         Self::Large,
+        Self::Redrives,
     ];
 
     const fn bit(self) -> u32 {
@@ -147,13 +151,14 @@ pub(super) struct World {
     connections: u64,
     pub(super) ledger: Ledger,
     pub(super) managed: Managed,
+    pub(super) redriving: Redriving,
     pub(super) step: u64,
     pub(super) trace: VecDeque<String>,
     /// The faults are over: everything is to drain.
     pub(super) quiet: bool,
     pub(super) crashes: u64,
     /// What [`sums`] said of each queue when the node started that runs now.
-    sums: BTreeMap<QueueId, i64>,
+    pub(super) sums: BTreeMap<QueueId, i64>,
     done: Done,
 }
 
@@ -243,6 +248,7 @@ impl World {
                 ..Ledger::default()
             },
             managed: Managed::default(),
+            redriving: Redriving::new(trial.seed),
             step: 0,
             trace: VecDeque::new(),
             quiet: false,
@@ -276,6 +282,9 @@ impl World {
             found
         });
         self.perform(next.unwrap().0)?;
+        if self.trial.has(Fault::Redrives) && self.redriving.is_due() {
+            self.redrive()?;
+        }
         if self.step.is_multiple_of(LOOK_STEPS) {
             self.check()?;
         }
@@ -493,7 +502,7 @@ impl World {
                 self.note(&format!("the wall clock jumps by {hours} hours"));
                 self.clock.jump_ms(hours * 3_600_000);
             }
-            Fault::Memory | Fault::Settled | Fault::Large => {}
+            Fault::Memory | Fault::Settled | Fault::Large | Fault::Redrives => {}
             Fault::Policy => self.change_policy()?,
             Fault::Queues => self.change_queue()?,
         }
@@ -537,6 +546,7 @@ impl World {
             Crash::Power
         };
         self.note(&format!("{kind:?} crash"));
+        let durable = self.machine.store.durable();
         let disk = self.machine.disk.crash(kind, &mut self.disk_random);
         self.sockets.clear();
         for client in &mut self.clients {
@@ -551,6 +561,7 @@ impl World {
         let presettled = counted.presettled;
         self.ledger.restart(&before, &after, presettled, base)?;
         self.check_managed()?;
+        self.check_redrives_at_start(durable)?;
         self.topology.declare(&self.machine)
     }
 
@@ -612,6 +623,7 @@ impl World {
             accepted: core.counters().settled.accepted,
             presettled: core.counters().settled.presettled,
             drops: core.counters().drops.total(),
+            extra_copies: extra_copies(core),
         })
     }
 
@@ -631,6 +643,12 @@ impl World {
         Err(format!(
             "a start is not what was durable: {differences:.2000}"
         ))
+    }
+
+    /// Messages that redrives moved.
+    pub(super) fn redriven(&self) -> u64 {
+        let moved = self.machine.look(|core| self.redriving.moved(core));
+        moved.unwrap_or(0)
     }
 
     fn check_managed(&self) -> Result<(), String> {
@@ -656,6 +674,7 @@ impl World {
         }
         self.ledger.check(&present, counted)?;
         self.check_managed()?;
+        self.check_redrives()?;
         let (estimate_ns, budget) = (self.machine.vhost().longest_estimate_ns(), self.shape.hold);
         if estimate_ns > budget.ns + BATCH_NS_MAX {
             return Err(format!(
@@ -697,7 +716,7 @@ fn undeliverable(seed: u64) -> Undeliverable {
     }
 }
 
-/// By queue: messages that are there, were accepted, died or were dropped, less those that entered. A node
+/// By queue: messages that are there, were accepted, died, were dropped or redriven, less those that entered. A node
 /// counts from its start on.
 fn sums(core: &Core) -> BTreeMap<QueueId, i64> {
     let sum = |queue: &Queue| {
@@ -706,7 +725,8 @@ fn sums(core: &Core) -> BTreeMap<QueueId, i64> {
         let dropped = kinds.filter(|kind| kind.reason.is_none());
         let dropped: u64 = dropped.map(|kind| kind.count).sum();
         // Those that wait have died, and are there.
-        let gone = counters.accepted + counters.dead.total() + dropped;
+        let moved = moved_out_of(core, queue.id);
+        let gone = counters.accepted + counters.dead.total() + dropped + moved;
         let gone = gone.cast_signed() - queue.pending.len().cast_signed();
         queue.messages.live().cast_signed() + gone - counters.entered.cast_signed()
     };
@@ -728,6 +748,13 @@ fn number_of(machine: &Machine, message: &Message, is_deep: bool) -> Result<u64,
         };
     }
     Ok(id)
+}
+
+/// Where redrives sent a message.
+fn sent_to(message: &Message) -> Vec<String> {
+    let redrives = message.redrives().into_iter();
+    let all = redrives.flat_map(|redrives| redrives.list());
+    all.map(|redrive| redrive.to.to_string()).collect()
 }
 
 /// Every message of every queue.
@@ -758,6 +785,7 @@ pub(super) fn present(machine: &Machine, is_deep: bool) -> Result<Present, Strin
                     queue: queue.clone(),
                     state,
                     history: history.transpose()?,
+                    sent_to: sent_to(&seen.message),
                 });
             }
         }
