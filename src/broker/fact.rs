@@ -333,4 +333,6 @@ pub struct CheckpointedMessage {
     pub envelope: Lsn,
     /// The LSN of the record with its bare bytes; 0: they are in the envelope's record.
     pub body: Lsn,
+    /// The redrive that moved it there and learns what becomes of it; 0: none.
+    pub moved_by: u32,
 }

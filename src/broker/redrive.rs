@@ -236,6 +236,12 @@ impl RedriveCounts {
             + self.skipped_changed
     }
 
+    /// Counts those as meant that came, or came to be meant, after it was counted how many are.
+    pub fn raise_matched(&mut self) {
+        let passed = self.passed();
+        self.matched = self.matched.map(|matched| matched.max(passed));
+    }
+
     /// Messages that were not looked at yet, or never; none: not known.
     pub fn left(&self) -> Option<u64> {
         let passed = self.passed();
@@ -366,6 +372,13 @@ impl RedriveJob {
     pub fn outstanding(&self) -> u64 {
         let followed: u64 = self.targets.iter().map(|to| to.followed).sum();
         followed.saturating_sub(self.outcome.settled())
+    }
+
+    /// The same of those in one queue; none: none.
+    pub fn outstanding_in(&self, queue: &Name) -> Option<u64> {
+        let to = self.targets.iter().find(|to| to.queue == *queue)?;
+        let left = to.followed.saturating_sub(to.settled);
+        (left > 0).then_some(left)
     }
 
     /// How far it came, for the journal.

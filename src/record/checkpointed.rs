@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! flags: u8, position: varint, arrived: zigzag, envelope: zigzag,
-//! body: zigzag difference to the envelope, if flag BODY; size: varint; ttl: varint, if flag TTL
+//! body: zigzag difference to the envelope, if flag BODY; size: varint; ttl: varint, if flag TTL;
+//! redrive: varint, if flag MOVED
 //! ```
 //!
 //! A varint has 7 bits in each byte, the lowest first, and the highest bit set but in the last.
@@ -17,6 +18,8 @@ const TTL: u8 = 1;
 const BODY: u8 = 2;
 /// Flag: the body has no LSN of its own.
 const NO_BODY: u8 = 4;
+/// Flag: the redrive that moved it follows.
+const MOVED: u8 = 8;
 
 const ERROR: RecordError = RecordError::Field("messages of a checkpoint");
 
@@ -26,6 +29,7 @@ pub(super) fn encode(messages: &[CheckpointedMessage]) -> Vec<u8> {
     for message in messages {
         let mut flags = 0;
         flags |= if message.ttl_ms.is_some() { TTL } else { 0 };
+        flags |= if message.moved_by > 0 { MOVED } else { 0 };
         flags |= match message.body {
             Lsn(0) => NO_BODY,
             body if body == message.envelope => 0,
@@ -44,6 +48,9 @@ pub(super) fn encode(messages: &[CheckpointedMessage]) -> Vec<u8> {
         write(&mut out, message.size_bytes.into());
         if let Some(ttl_ms) = message.ttl_ms {
             write(&mut out, ttl_ms);
+        }
+        if message.moved_by > 0 {
+            write(&mut out, message.moved_by.into());
         }
         before = *message;
     }
@@ -69,6 +76,10 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<CheckpointedMessage>, Recor
             0 => None,
             _ => Some(read(&mut bytes)?),
         };
+        let moved_by = match flags & MOVED {
+            0 => 0,
+            _ => u32::try_from(read(&mut bytes)?).map_err(|_| ERROR)?,
+        };
         before = CheckpointedMessage {
             position,
             arrived: Timestamp(arrived),
@@ -76,6 +87,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<CheckpointedMessage>, Recor
             size_bytes,
             envelope,
             body,
+            moved_by,
         };
         messages.push(before);
     }
@@ -90,6 +102,7 @@ const BEGIN: CheckpointedMessage = CheckpointedMessage {
     size_bytes: 0,
     envelope: Lsn(0),
     body: Lsn(0),
+    moved_by: 0,
 };
 
 const fn zigzag(value: i64) -> u64 {
@@ -137,6 +150,7 @@ mod tests {
             size_bytes: 1024,
             envelope: Lsn(envelope),
             body: Lsn(body),
+            moved_by: if position == 300 { 70_000 } else { 0 },
         }
     }
 
@@ -146,6 +160,7 @@ mod tests {
             checkpointed(0, i64::MIN, 7, 7),
             checkpointed(1, 1_700_000_000_000, 8, 2),
             checkpointed(2, 1_699_999_999_999, 3, 0),
+            checkpointed(300, 1_699_999_999_999, 9, 3),
             checkpointed(u64::MAX, -1, u64::MAX, 1),
         ];
         assert_eq!(decode(&encode(&messages)).unwrap(), messages);

@@ -137,15 +137,18 @@ fn changed() -> impl Strategy<Value = (Arc<Message>, Arc<Route>, Body)> {
 }
 
 fn checkpointed() -> impl Strategy<Value = CheckpointedMessage> {
-    let numbers = (any::<[u64; 3]>(), any::<i64>(), any::<u32>());
+    let numbers = (any::<[u64; 3]>(), any::<i64>(), any::<[u32; 2]>());
     (numbers, any::<Option<u64>>(), any::<bool>()).prop_map(
-        |(([position, envelope, body], arrived, size_bytes), ttl_ms, same)| CheckpointedMessage {
-            position: Position(position),
-            arrived: Timestamp(arrived),
-            ttl_ms,
-            size_bytes,
-            envelope: Lsn(envelope),
-            body: Lsn(if same { envelope } else { body }),
+        |(([position, envelope, body], arrived, [size_bytes, moved_by]), ttl_ms, same)| {
+            CheckpointedMessage {
+                position: Position(position),
+                arrived: Timestamp(arrived),
+                ttl_ms,
+                size_bytes,
+                envelope: Lsn(envelope),
+                body: Lsn(if same { envelope } else { body }),
+                moved_by: if same { 0 } else { moved_by },
+            }
         },
     )
 }

@@ -165,14 +165,10 @@ impl Core {
         from: MessageState,
         reason: Reason,
     ) {
-        let Some(queue) = self.queues.get_mut(&id) else {
+        let Some(queue) = self.queues.get(&id) else {
             return; // deleted since the death was put on the work list
         };
         let cause = cause_without_exchange(queue, reason);
-        if let Some(slot) = queue.messages.slot_mut(position) {
-            let moved_by = std::mem::take(&mut slot.moved_by);
-            self.learn_of_death(id, moved_by);
-        }
         self.remove_dropped(turn, id, position, from, (Some(reason), cause));
     }
 
@@ -486,6 +482,17 @@ impl Core {
     /// Takes a message out of its queue, and out of those that wait there.
     /// Whether the journal knew it.
     pub(super) fn remove(&mut self, id: QueueId, position: Position, from: MessageState) -> bool {
+        self.remove_as(id, position, from, Learned::Gone)
+    }
+
+    /// The same; the redrive that moved it there learns this of it, if it has not died before.
+    fn remove_as(
+        &mut self,
+        id: QueueId,
+        position: Position,
+        from: MessageState,
+        learned: Learned,
+    ) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else {
             return false; // it was its own target, and expired when it was asked for room
         };
@@ -501,7 +508,7 @@ impl Core {
             self.schedule(id);
         }
         if gone.moved_by > 0 {
-            self.learn(id, gone.moved_by, Learned::Gone);
+            self.learn(id, gone.moved_by, learned);
         }
         gone.durable
     }
@@ -514,7 +521,11 @@ impl Core {
         from: MessageState,
         (reason, cause): (Option<Reason>, DropCause),
     ) {
-        let durable = self.remove(id, position, from);
+        let learned = match reason {
+            Some(_) => Learned::DiedAgain,
+            None => Learned::Gone,
+        };
+        let durable = self.remove_as(id, position, from, learned);
         self.note_drops(turn, id, (reason, cause), 1);
         let Some(reason) = reason else {
             return; // it did not die

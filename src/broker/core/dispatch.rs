@@ -231,6 +231,9 @@ impl Core {
                 .outgoing
                 .push((connection, Effect::Alarm { raised }));
         }
+        if !raised {
+            self.wake_redrives_behind_alarm();
+        }
     }
 
     pub(super) fn missing_queue(name: &Name) -> Error {

@@ -279,11 +279,7 @@ impl Core {
             self.drop_pending_slice(turn, id, Position(0), before_ticket);
         }
         self.count_drops(turn, id, DropCause::Purged, messages);
-        let emptied = self.queues.get(&id);
-        let emptied = emptied.filter(|queue| queue.messages.live() == 0);
-        if let Some(name) = emptied.map(|queue| queue.name.clone()) {
-            self.learn_of_emptied(&name);
-        }
+        self.learn_of_lost(name, Some(id));
         self.schedule(id);
         Ok(Reply::Purged {
             messages,
@@ -347,7 +343,7 @@ impl Core {
         self.counters.queues.deleted += 1;
         let queue = *queue;
         self.names.remove(&queue.name);
-        self.learn_of_emptied(&queue.name);
+        self.learn_of_lost(&queue.name, None);
         self.wake_redrives_of(id);
         self.pending_queues.remove(&id);
         self.deadlines.remove(&(queue.registered, id));

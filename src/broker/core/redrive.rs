@@ -16,7 +16,7 @@
 mod moving;
 mod ways;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::ways::Finder;
@@ -26,6 +26,7 @@ use crate::base::limits::{
     REDRIVE_KEPT_MS, REDRIVE_LEARNS_MS, REDRIVES_FINISHED_MAX, REDRIVES_UNFINISHED_MAX,
 };
 use crate::base::{Millis, Name, Now, Position, QueueId, Step, Timestamp};
+use crate::broker::queue::{MessageState, Waiter};
 use crate::broker::redrive::{
     Learned, NewRedrive, RedriveCause, RedriveCommand, RedriveCounts, RedriveFact, RedriveJob,
     RedriveOutcome, RedriveProgress, RedriveRights, RedriveSpec, RedriveState, RedriveTarget,
@@ -73,6 +74,8 @@ struct Job {
     batch_moved_at: Millis,
     /// Whether it still learns what became of messages.
     is_learning: bool,
+    /// Moved messages that a restart did not find, by queue: the journal is to be told.
+    lost: Vec<(Name, u64)>,
 }
 
 /// What is known of the rights of a job's user.
@@ -104,6 +107,7 @@ impl Job {
             ramp: decided,
             batch_moved_at: now.mono,
             is_learning: true,
+            lost: Vec::new(),
             kept,
         }
     }
@@ -204,6 +208,19 @@ impl Redrives {
             }
         }
         (kept.batch, kept.batch_left) = (progress.batch, progress.batch_left);
+    }
+
+    /// Messages that jobs know to be in a queue and that are not among those found there.
+    fn lost(&self, queue: &Name, here: &BTreeMap<u32, u64>) -> Vec<(u64, u64)> {
+        let jobs = self.jobs.values();
+        let lost = jobs.filter_map(|job| {
+            let number = job.kept.number;
+            let mark = u32::try_from(number).ok()?;
+            let here = here.get(&mark).copied().unwrap_or(0);
+            let lost = job.kept.outstanding_in(queue)?.saturating_sub(here);
+            (lost > 0).then_some((number, lost))
+        });
+        lost.collect()
     }
 
     /// The users of jobs that are not over.
@@ -478,6 +495,27 @@ impl Core {
         }
     }
 
+    /// Wakes the first job that waits for room in a queue, if there is some; the next one follows it.
+    pub(super) fn wake_redrive_for_room(&mut self, target: QueueId, number: u64) {
+        let Some(queue) = self.queues.get_mut(&target) else {
+            return; // deleted since
+        };
+        if !queue.would_overflow(0) {
+            queue.waiters.remove(&Waiter::redrive(target, number));
+            self.schedule_redrive(number);
+        }
+    }
+
+    /// Wakes the jobs that waited for the end of an alarm.
+    pub(super) fn wake_redrives_behind_alarm(&mut self) {
+        let jobs = self.redrives.jobs.values();
+        let held_up = jobs.filter(|job| job.kept.cause == Some(RedriveCause::Alarm));
+        let held_up: Vec<u64> = held_up.map(|job| job.kept.number).collect();
+        for number in held_up {
+            self.schedule_redrive(number);
+        }
+    }
+
     /// Begins to work on the jobs that the journal had.
     pub(super) fn restart_redrives(&mut self, now: Now) {
         let mut restarted = Vec::new();
@@ -491,6 +529,7 @@ impl Core {
             }
             restarted.push(job.kept.number);
         }
+        self.find_lost();
         for number in restarted {
             self.schedule_redrive(number);
         }
@@ -578,19 +617,46 @@ impl Core {
         }
     }
 
-    /// Takes note that no message of a queue that jobs had moved there is in it any more.
-    pub(super) fn learn_of_emptied(&mut self, queue: &Name) {
-        if self.redrives.jobs.is_empty() {
+    /// Takes note that of what jobs had moved to a queue no more is in it than is found there: it
+    /// was purged, or deleted, which is none.
+    pub(super) fn learn_of_lost(&mut self, name: &Name, queue: Option<QueueId>) {
+        let known = self.redrives.jobs.values();
+        let mut known = known.filter_map(|job| job.kept.outstanding_in(name));
+        if known.next().is_none() {
             return; // as a rule
         }
-        let jobs = self.redrives.jobs.values();
-        let left = jobs.filter_map(|job| {
-            let to = job.kept.targets.iter().find(|to| to.queue == *queue)?;
-            let left = to.followed.saturating_sub(to.settled);
-            (left > 0).then_some((job.kept.number, left))
+        let queue = queue.and_then(|id| self.queues.get(&id));
+        let here = queue.map_or_else(BTreeMap::new, |queue| {
+            queue.marks(&[MessageState::Held, MessageState::Dying])
         });
-        for (number, left) in left.collect::<Vec<_>>() {
-            self.learn_some(queue, number, Learned::Gone, left);
+        for (number, lost) in self.redrives.lost(name, &here) {
+            self.learn_some(name, number, Learned::Gone, lost);
+        }
+    }
+
+    /// The same of what a restart found in queues, which has no message that the journal did not
+    /// keep.
+    fn find_lost(&mut self) {
+        let jobs = || self.redrives.jobs.values();
+        let targets = jobs().flat_map(|job| &job.kept.targets);
+        let targets = targets.filter(|to| to.settled < to.followed);
+        let targets: BTreeSet<Name> = targets.map(|to| to.queue.clone()).collect();
+        for name in targets {
+            let here = self.queue(&name);
+            let here = here.map_or_else(BTreeMap::new, |queue| queue.marks(&MessageState::ALL));
+            for (number, lost) in self.redrives.lost(&name, &here) {
+                if let Some(job) = self.redrives.jobs.get_mut(&number) {
+                    job.lost.push((name.clone(), lost));
+                }
+            }
+        }
+    }
+
+    /// Learns what [`Core::find_lost`] found, when the journal can be told.
+    pub(super) fn learn_found_lost(&mut self, number: u64) {
+        let job = self.redrives.jobs.get_mut(&number);
+        for (queue, lost) in job.map_or_else(Vec::new, |job| std::mem::take(&mut job.lost)) {
+            self.learn_some(&queue, number, Learned::Gone, lost);
         }
     }
 }

@@ -93,6 +93,10 @@ impl Core {
             let Some(&waiter) = queue.and_then(|queue| queue.waiters.first()) else {
                 return;
             };
+            if let Some(number) = waiter.as_redrive() {
+                self.wake_redrive_for_room(target, number);
+                return;
+            }
             let waiting = self
                 .queues
                 .get(&waiter.source)

@@ -336,6 +336,7 @@ impl Slice {
             size_bytes: disk_ref.size_bytes,
             envelope: disk_ref.envelope,
             body: disk_ref.body,
+            moved_by: disk_ref.moved_by,
         });
         let queue_id = queue.id;
         if let Some(pending) = queue.pending.entry(position) {

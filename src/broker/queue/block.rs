@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{HolderId, Lsn, Millis, invariant};
 use crate::message::{Message, Route};
 
@@ -286,7 +288,7 @@ impl Block {
                     size_bytes: disk_ref.size_bytes,
                     resident_bytes: 0,
                     was_resident: false,
-                    moved_by: 0,
+                    moved_by: learner(&disk_ref),
                     deadline: disk_ref.deadline,
                 }
             }
@@ -368,8 +370,6 @@ impl Block {
             let (Some(disk_ref), Some(place)) = (disk_refs.get(index), slots.get_mut(index)) else {
                 continue; // gone meanwhile
             };
-            let moved_by = message.outstanding_job();
-            let moved_by = moved_by.and_then(|job| u32::try_from(job).ok());
             let slot = Slot {
                 message,
                 route,
@@ -386,7 +386,7 @@ impl Block {
                 failures: disk_ref.failures,
                 acquired: disk_ref.acquired,
                 durable: disk_ref.durable,
-                moved_by: moved_by.unwrap_or(0),
+                moved_by: disk_ref.moved_by,
             };
             apart_bytes += slot.apart_bytes();
             *place = Some(slot);
@@ -493,6 +493,15 @@ impl Block {
         }
         true
     }
+}
+
+/// The redrive that learns of a message on disk; 0: none.
+fn learner(disk_ref: &DiskRef) -> u32 {
+    #[cfg(test)]
+    if is_planted(Plant::OnDiskNotLearned) {
+        return 0;
+    }
+    disk_ref.moved_by
 }
 
 fn bit(at: usize) -> u64 {

@@ -24,6 +24,8 @@ pub struct DiskRef {
     pub acquired: u32,
     /// Whether the journal keeps it.
     pub durable: bool,
+    /// The redrive that moved it here and learns what becomes of it; 0: none.
+    pub moved_by: u32,
 }
 
 /// The disk refs of one block, column by column, as differences to those of the first one. Disk
@@ -51,6 +53,7 @@ pub(super) struct DiskRefs {
     /// For each slot [`FOREVER`], or the milliseconds plus 1.
     ttls_ms: Column,
     sizes_bytes: Column,
+    moved_by: Column,
     uncompressed: BTreeMap<u16, DiskRef>,
 }
 
@@ -78,6 +81,7 @@ struct Packed {
     arrived_ms: u32,
     ttl_ms: u32,
     size_bytes: u32,
+    moved_by: u32,
 }
 
 impl DiskRefs {
@@ -108,6 +112,7 @@ impl DiskRefs {
                 arrived_ms: self.arrivals_ms.get(index),
                 ttl_ms: self.ttls_ms.get(index),
                 size_bytes: self.sizes_bytes.get(index),
+                moved_by: self.moved_by.get(index),
             })),
         }
     }
@@ -140,6 +145,7 @@ impl DiskRefs {
         self.arrivals_ms.put(index, packed.arrived_ms, size);
         self.ttls_ms.put(index, packed.ttl_ms, size);
         self.sizes_bytes.put(index, packed.size_bytes, size);
+        self.moved_by.put(index, packed.moved_by, size);
     }
 
     pub(super) fn take(&mut self, index: usize) -> Option<DiskRef> {
@@ -182,6 +188,7 @@ impl DiskRefs {
             arrived_ms: difference(disk_ref.arrived.0, self.arrived.0)?,
             ttl_ms,
             size_bytes: disk_ref.size_bytes,
+            moved_by: disk_ref.moved_by,
         })
     }
 
@@ -209,6 +216,7 @@ impl DiskRefs {
             failures: 0,
             acquired: 0,
             durable,
+            moved_by: packed.moved_by,
         }
     }
 }
@@ -245,6 +253,7 @@ mod tests {
             failures: 0,
             acquired: 0,
             durable: true,
+            moved_by: 0,
         }
     }
 
@@ -279,6 +288,11 @@ mod tests {
             DiskRef {
                 failures: 2,
                 acquired: 3,
+                moved_by: 8,
+                ..disk_ref()
+            },
+            DiskRef {
+                moved_by: u32::MAX,
                 ..disk_ref()
             },
             DiskRef {
@@ -326,6 +340,7 @@ mod tests {
                 &disk_refs.arrivals_ms,
                 &disk_refs.ttls_ms,
                 &disk_refs.sizes_bytes,
+                &disk_refs.moved_by,
             ];
             let bytes: usize = columns.iter().map(|column| column.heap_bytes()).sum();
             assert!(bytes <= 512 * disk_refs_bytes_max, "{bytes}");
@@ -338,5 +353,10 @@ mod tests {
         };
         check(4, &like_the_first);
         check(8, &a_dead_letter);
+        // All of a block that one redrive moved.
+        check(8, &|number| DiskRef {
+            moved_by: 70_000,
+            ..a_dead_letter(number)
+        });
     }
 }

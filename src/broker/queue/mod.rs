@@ -17,7 +17,7 @@ mod slot;
 mod slot_pool;
 mod subqueue;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::base::limits::QUEUE_OVERHEAD_BYTES;
@@ -318,6 +318,22 @@ impl Queue {
         }
         spared.sort_unstable();
         spared
+    }
+
+    /// Messages in these states that a redrive moved here and learns of, by its number.
+    pub fn marks(&self, states: &[MessageState]) -> BTreeMap<u32, u64> {
+        let mut marks = BTreeMap::new();
+        for state in states {
+            let mut from = Position(0);
+            while let Some(position) = self.messages.find(*state, from) {
+                from = Position(position.0 + 1);
+                let disk_ref = self.messages.disk_ref(position);
+                if let Some(mark) = disk_ref.map(|found| found.moved_by).filter(|it| *it > 0) {
+                    *marks.entry(mark).or_default() += 1;
+                }
+            }
+        }
+        marks
     }
 
     /// Describes the queue with its counters.

@@ -30,7 +30,8 @@ pub enum AfterPageIn {
     Retry(Option<QueueId>),
 }
 
-/// A dead letter that waits for room in a queue, ordered by ticket.
+/// A dead letter that waits for room in a queue, ordered by ticket; or a redrive that does, behind
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Waiter {
     /// Its number among all that wait.
@@ -39,6 +40,29 @@ pub struct Waiter {
     pub source: QueueId,
     /// Its position in that queue.
     pub position: Position,
+}
+
+impl Waiter {
+    /// The ticket of redrives, which no dead letter has.
+    const REDRIVE: u64 = u64::MAX;
+
+    /// A redrive that waits for room in this queue.
+    pub const fn redrive(target: QueueId, number: u64) -> Self {
+        Self {
+            ticket: Self::REDRIVE,
+            source: target,
+            position: Position(number),
+        }
+    }
+
+    /// The number of the redrive that waits, if it is one.
+    pub const fn as_redrive(&self) -> Option<u64> {
+        if self.ticket == Self::REDRIVE {
+            Some(self.position.0)
+        } else {
+            None
+        }
+    }
 }
 
 /// All dead letters that wait in one queue.

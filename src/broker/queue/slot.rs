@@ -105,6 +105,7 @@ impl Slot {
             failures: self.failures,
             acquired: self.acquired,
             durable: self.durable,
+            moved_by: self.moved_by,
         }
     }
 }
@@ -124,7 +125,7 @@ pub struct Gone {
     pub resident_bytes: u32,
     /// Whether it was in memory.
     pub was_resident: bool,
-    /// The redrive that learns what becomes of it; 0: none that is known of.
+    /// The redrive that learns what becomes of it; 0: none.
     pub moved_by: u32,
     pub(super) deadline: Millis,
 }

@@ -7,18 +7,21 @@ use super::{Job, Redrives, Rights};
 use crate::base::limits::{
     BATCH_NS_MAX, REDRIVE_BATCH_MAX, REDRIVE_BATCH_WAIT_MS, REDRIVE_TARGETS_MAX,
 };
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Step, invariant};
 use crate::broker::core::admission::{Arrival, Offered};
 use crate::broker::core::work::{SLICE, Work};
 use crate::broker::core::{Core, Turn};
-use crate::broker::queue::{MessageState, next_subqueue, subqueue};
+use crate::broker::queue::{MessageState, Waiter, next_subqueue, subqueue};
 use crate::broker::redrive::{RedriveCause, RedriveFact, RedriveState, RedriveWay, RedrivenTo};
 use crate::broker::{DropCause, Fact};
 use crate::deaths::{History, Redrive};
 use crate::search::Candidate;
 
-/// Time after which a job that waits looks again, in milliseconds.
-const WAIT_MS: u64 = 100;
+/// Time after which a job that waits looks again if nothing woke it, in milliseconds: room may come
+/// from what wakes nobody, such as a consumer that takes messages at once.
+const WAIT_MS: u64 = 1_000;
 /// Blocks of the source that are paged in ahead.
 const READ_AHEAD_BLOCKS: usize = 3;
 /// Cost of one move, counted in messages: it is a removal and an insertion.
@@ -55,6 +58,7 @@ enum Done {
 impl Core {
     /// Does a slice of the work of a job.
     pub(in crate::broker::core) fn redrive_slice(&mut self, turn: &mut Turn<'_>, number: u64) {
+        self.learn_found_lost(number);
         let Some(mut job) = self.redrives.jobs.remove(&number) else {
             return; // forgotten since it was scheduled
         };
@@ -91,6 +95,10 @@ impl Core {
         let reached = (job.kept.counts, job.kept.cursor);
         if job.told != reached {
             job.told = reached;
+            #[cfg(test)]
+            if is_planted(Plant::ProgressNotTold) {
+                return;
+            }
             let progress = Box::new(job.kept.progress());
             self.recorder
                 .push(Fact::Redrive(RedriveFact::Moved(progress)));
@@ -98,7 +106,7 @@ impl Core {
     }
 
     fn redrive_some(&mut self, turn: &mut Turn<'_>, job: &mut Job) -> Next {
-        if let Some(next) = self.held_up(turn.now, job) {
+        if let Some(next) = self.held_up(job) {
             return next;
         }
         (job.kept.state, job.kept.cause) = (RedriveState::Running, None);
@@ -119,6 +127,11 @@ impl Core {
                 counts.matched = Some(counts.passed());
                 return Next::End(RedriveState::Completed, None);
             };
+            if self.alarm {
+                (job.kept.state, job.kept.cause) =
+                    (RedriveState::Waiting, Some(RedriveCause::Alarm));
+                return Next::At(turn.now.mono.plus(WAIT_MS));
+            }
             if state == MessageState::Ready {
                 if let Some(next) = self.redrive_ready(turn, job, position) {
                     return next;
@@ -128,6 +141,7 @@ impl Core {
                 self.counters.redriven.skipped += 1;
             }
             job.kept.cursor = Position(position.0 + 1);
+            job.kept.counts.raise_matched();
             if self.recorder.is_long() {
                 self.tell_progress(job);
                 self.recorder.cut(turn.now, turn.effects);
@@ -141,7 +155,7 @@ impl Core {
     }
 
     /// Why a job cannot move anything now, and when it goes on.
-    fn held_up(&mut self, now: Now, job: &mut Job) -> Option<Next> {
+    fn held_up(&self, job: &mut Job) -> Option<Next> {
         let kept = &mut job.kept;
         if !self.queues.contains_key(&kept.source) {
             let cause = Some(RedriveCause::SourceGone);
@@ -160,9 +174,6 @@ impl Core {
             Rights::Gone => (RedriveCause::UserGone, Next::Woken),
             Rights::Known(ref rights) if !rights.may_read(&kept.spec.queue) => {
                 (RedriveCause::NotAllowed, Next::Woken)
-            }
-            Rights::Known(_) if self.alarm => {
-                (RedriveCause::Alarm, Next::At(now.mono.plus(WAIT_MS)))
             }
             Rights::Known(_) => return None,
         };
@@ -293,11 +304,13 @@ impl Core {
         };
         // Each is asked for room, and as a rule gets it.
         turn.charge_ns(Step::Entry.ns() * (targets.len() as u64).saturating_sub(1));
-        if !targets
-            .iter()
-            .all(|id| self.has_room_for_redrive(*id, size_bytes))
-        {
-            return Done::Full;
+        for id in &targets {
+            if !self.has_room_for_redrive(*id, size_bytes) {
+                if let Some(target) = self.queues.get_mut(id) {
+                    target.waiters.insert(Waiter::redrive(*id, job.kept.number));
+                }
+                return Done::Full;
+            }
         }
         let before = message.history();
         let redrive = Redrive {
@@ -318,8 +331,12 @@ impl Core {
             ..Arrival::dead(Arc::new(message.redriven(history, redrives)), route)
         };
         self.enter_targets(turn, job, (&targets, arrival), (is_durable, body));
-        self.remove(source, position, MessageState::Ready);
         self.counters.redriven.moved += 1;
+        #[cfg(test)]
+        if is_planted(Plant::MovedStays) {
+            return Done::Moved;
+        }
+        self.remove(source, position, MessageState::Ready);
         Done::Moved
     }
 
@@ -332,9 +349,15 @@ impl Core {
         (was_durable, body): (bool, Lsn),
     ) {
         let mut insertion = self.insertion(body);
+        // The first copy that the journal keeps, which is the one that a restart finds.
+        let kept = |id: &QueueId| {
+            let queue = self.queues.get(id);
+            queue.is_some_and(|queue| queue.keeps(arrival.durable))
+        };
+        let followed = targets.iter().position(kept).unwrap_or(0);
         let copies = std::iter::repeat_n(arrival, targets.len());
-        let mut is_followed = true;
-        for (&target, arrival) in targets.iter().zip(copies) {
+        for (index, (&target, arrival)) in targets.iter().zip(copies).enumerate() {
+            let is_followed = index == followed;
             let mark = if is_followed { job.kept.number } else { 0 };
             let mark = u32::try_from(mark).unwrap_or(0);
             let offered = self.offer_marked(turn, target, arrival, (&mut insertion, mark));
@@ -350,7 +373,6 @@ impl Core {
                 }
                 count_target(&mut job.kept.targets, &queue.name, is_followed);
             }
-            is_followed = false;
         }
         self.record(insertion);
     }

@@ -23,8 +23,11 @@ impl Restoring {
                 entries,
                 ..
             } => {
+                // Of a message that a redrive moved to several queues the first copy counts.
+                let mut moved_by = mark_of(message);
                 for entry in entries {
-                    self.insert(lsn, message, *body, *entry);
+                    let mark = std::mem::take(&mut moved_by);
+                    self.insert((lsn, mark), message, *body, *entry);
                 }
             }
             Fact::Removed {
@@ -104,6 +107,9 @@ impl Restoring {
         self.change(queue, position, |disk_ref| {
             (disk_ref.envelope, disk_ref.body) = (lsn, body);
             disk_ref.size_bytes = size_bytes;
+            if message.outstanding_job().is_none() {
+                disk_ref.moved_by = 0; // it died
+            }
         });
     }
 
@@ -220,7 +226,7 @@ impl Restoring {
     }
 
     /// Adds a message that entered. Its envelope is in this record.
-    fn insert(&mut self, lsn: Lsn, message: &Message, body: Body, entry: Entry) {
+    fn insert(&mut self, (lsn, moved_by): (Lsn, u32), message: &Message, body: Body, entry: Entry) {
         let arrived = self.arrived(entry.arrived);
         let disk_ref = DiskRef {
             arrived,
@@ -231,6 +237,7 @@ impl Restoring {
             failures: 0,
             acquired: 0,
             durable: true,
+            moved_by,
         };
         self.expect_queue(entry.queue);
         if let Some(queue) = self.core.queues.get_mut(&entry.queue) {
@@ -249,6 +256,7 @@ impl Restoring {
             failures: 0,
             acquired: 0,
             durable: true,
+            moved_by: checkpointed.moved_by,
         };
         self.expect_queue(id);
         if let Some(queue) = self.core.queues.get_mut(&id) {
@@ -345,6 +353,12 @@ impl Restoring {
             }
         }
     }
+}
+
+/// The redrive that moved a message and learns what becomes of it; 0: none.
+fn mark_of(message: &Message) -> u32 {
+    let job = message.outstanding_job();
+    job.and_then(|job| u32::try_from(job).ok()).unwrap_or(0)
 }
 
 /// The LSN of the record that names the bare bytes of a message; 0: they are with its envelope.

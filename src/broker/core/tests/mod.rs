@@ -18,6 +18,7 @@ mod pieces;
 mod policies;
 mod quarantine;
 mod redrive;
+mod redrive_outcome;
 mod redrive_steering;
 pub(crate) mod scenario;
 mod selecting;

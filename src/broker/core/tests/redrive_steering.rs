@@ -273,8 +273,11 @@ fn an_alarm_holds_it_up() {
         (RedriveState::Waiting, Some(RedriveCause::Alarm))
     );
     alarm(&mut s, false);
-    s.pass(1_000);
-    assert_eq!(state(&s, "j"), COMPLETED);
+    assert_eq!(state(&s, "j"), COMPLETED, "it is woken");
+    // With nothing to move it need not wait.
+    alarm(&mut s, true);
+    begin(&mut s, "k", spec("dlq", RedriveTarget::Origin));
+    assert_eq!(state(&s, "k"), COMPLETED);
 }
 
 #[test]
