@@ -58,7 +58,7 @@ pub(super) enum Put {
 impl<P: Payload, D: Disk> Writer<P, D> {
     pub(super) fn put_slot(&mut self, lsn: Lsn, slot: &Slot<P>) -> Result<Put, StoreError> {
         let put = match slot {
-            Slot::Gone => Put::Done,
+            Slot::Gone | Slot::Told => Put::Done,
             Slot::Facts(payload) => {
                 let named = match payload.body() {
                     Body::Carried => FLAG_NAMED,

@@ -51,6 +51,9 @@ pub trait Payload: Send + 'static {
     }
 }
 
+/// Records that are gone behind one of which is asked whether the next that is left tells all of it.
+const GONE_BEHIND: usize = 16;
+
 /// Whether later records can refer to a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
@@ -132,6 +135,8 @@ pub(super) struct Filled {
 pub(super) enum Slot<P> {
     /// The record was elided before it was written.
     Gone,
+    /// The next record that is left tells all of it, and is taken with it: see [`Payload::is_told_by`].
+    Told,
     Facts(P),
     Piece(Bytes),
     Body {
@@ -350,7 +355,7 @@ impl<P: Payload> Buffer<P> {
         self.taken = self.taken.max(batch.commit_record);
         let rest = self.slots.iter().map(|(_, slot)| slot);
         let (mut bytes, mut carried_bytes, mut records) = (0, 0, 0);
-        for slot in rest.filter(|slot| !matches!(slot, Slot::Gone)) {
+        for slot in rest.filter(|slot| slot.is_left()) {
             bytes += slot.size_hint();
             carried_bytes += slot.carried_bytes();
             records += 1;
@@ -417,6 +422,36 @@ impl<P: Payload> Buffer<P> {
         }
     }
 
+    /// Whether the next record that is left tells all of one, and no other can come between them.
+    fn is_told(&self, number: usize) -> bool {
+        let Some((lsn, Slot::Facts(payload))) = self.slots.get(number) else {
+            return false; // others are never told
+        };
+        if !payload.may_be_told() {
+            return false;
+        }
+        let mut behind = self.slots.range(number + 1..).take(GONE_BEHIND);
+        let Some((next, Slot::Facts(telling))) = behind.find(|(_, slot)| slot.is_left()) else {
+            return false;
+        };
+        let comes_between = |open: &Lsn| lsn < open && open <= next;
+        payload.is_told_by(telling) && !self.reserved.iter().any(comes_between)
+    }
+
+    /// Leaves out a record that waits.
+    fn leave_out(&mut self, number: usize, as_what: Slot<P>) {
+        if let Some((_, slot)) = self.slots.get_mut(number) {
+            *slot = as_what;
+        }
+        uncount!(self.waiting_records, 1, "a record that waits was counted");
+    }
+
+    /// Estimated bytes of a record that waits, and the part of it that is messages.
+    fn sizes(&self, number: usize) -> (usize, usize) {
+        let slot = self.slots.get(number).map(|(_, slot)| slot);
+        slot.map_or((0, 0), |slot| (slot.size_hint(), slot.carried_bytes()))
+    }
+
     fn count(&mut self, slot: &Slot<P>) -> Wake {
         let bytes = slot.size_hint();
         self.waiting_bytes += bytes;
@@ -474,18 +509,22 @@ impl<P: Payload> Appending<'_, P> {
         }
         let buffer = &mut *self.buffer;
         let number = buffer.slots.binary_search_by_key(&lsn, |(lsn, _)| *lsn);
-        let (_, slot) = buffer.slots.get_mut(number.ok()?)?;
+        let number = number.ok()?;
+        let (_, slot) = buffer.slots.get_mut(number)?;
         let Slot::Facts(payload) = slot else {
             return None;
         };
-        let sizes = |payload: &P| (payload.size_hint(), payload.carried_bytes());
-        let before = sizes(payload);
+        let before = (payload.size_hint(), payload.carried_bytes());
         let (result, amended) = change(payload);
         let after = match amended {
-            Amended::Kept => sizes(payload),
+            Amended::Kept if buffer.is_told(number) => {
+                buffer.leave_out(number, Slot::Told);
+                self.elided += 1;
+                (0, 0)
+            }
+            Amended::Kept => buffer.sizes(number),
             Amended::Empty => {
-                *slot = Slot::Gone;
-                uncount!(buffer.waiting_records, 1, "a record that waits was counted");
+                buffer.leave_out(number, Slot::Gone);
                 self.elided += 1;
                 (0, 0)
             }
@@ -538,9 +577,23 @@ impl Wake {
 }
 
 impl<P: Payload> Slot<P> {
+    /// Whether there is something to write.
+    pub fn is_left(&self) -> bool {
+        !matches!(self, Self::Gone | Self::Told)
+    }
+
+    /// Whether a record behind it tells all of it, or may do so.
+    pub fn may_be_told(&self) -> bool {
+        match self {
+            Self::Told => true,
+            Self::Facts(payload) => payload.may_be_told(),
+            _ => false,
+        }
+    }
+
     fn size_hint(&self) -> usize {
         match self {
-            Self::Gone => 0,
+            Self::Gone | Self::Told => 0,
             Self::Facts(payload) | Self::Block(payload) => payload.size_hint(),
             Self::Piece(bytes) => bytes.len(),
             Self::Body { pieces, bytes } => bytes.len() + pieces.len() * 8,
@@ -550,7 +603,7 @@ impl<P: Payload> Slot<P> {
 
     fn carried_bytes(&self) -> usize {
         match self {
-            Self::Gone | Self::End(_) => 0,
+            Self::Gone | Self::Told | Self::End(_) => 0,
             Self::Facts(payload) | Self::Block(payload) => payload.carried_bytes(),
             Self::Piece(bytes) | Self::Body { bytes, .. } => bytes.len(),
         }

@@ -31,7 +31,7 @@ use super::rewrite::Rewrite;
 use super::stats::Counters;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{Lsn, Timestamp};
+use crate::base::{Lsn, Timestamp, invariant};
 
 /// Capacity for waiting records that is kept after a burst, in records.
 const SPARE_RECORDS: usize = 8_192;
@@ -161,7 +161,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         while let Some((first, _)) = batch.slots.get(put) {
             let (last, told_here) = last_told(&batch.slots, put);
             if let Some((lsn, slot)) = batch.slots.get(last)
-                && !matches!(slot, Slot::Gone)
+                && slot.is_left()
             {
                 if let Put::NoRoom = self.put_slot(*lsn, slot)? {
                     // What it tells for others waits with it.
@@ -307,22 +307,29 @@ impl<P: Payload, D: Disk> Writer<P, D> {
 }
 
 /// The record to write for the one at `at`: that one, or the last of those behind it of which each tells
-/// all that the one before it does, with no other record between; and the number of those in front of it.
+/// all that the one before it does, with no other record between; and the number of those in front of it
+/// that were left until now.
 fn last_told<P: Payload>(slots: &VecDeque<(Lsn, Slot<P>)>, at: usize) -> (usize, u64) {
     let (mut last, mut told) = (at, 0);
-    while let Some((_, Slot::Facts(payload))) = slots.get(last)
-        && payload.may_be_told()
+    while let Some((_, slot)) = slots.get(last)
+        && slot.may_be_told()
     {
         let mut behind = slots.range(last + 1..);
-        let Some(gone) = behind.position(|(_, slot)| !matches!(slot, Slot::Gone)) else {
+        let Some(gone) = behind.position(|(_, slot)| slot.is_left()) else {
+            invariant!(slot.is_left(), "what tells a record is taken with it");
             break;
         };
         let next = last + 1 + gone;
-        match slots.get(next) {
-            Some((_, Slot::Facts(behind))) if payload.is_told_by(behind) => last = next,
+        match (slot, slots.get(next)) {
+            (Slot::Told, _) => {}
+            (Slot::Facts(payload), Some((_, Slot::Facts(behind))))
+                if payload.is_told_by(behind) =>
+            {
+                told += 1;
+            }
             _ => break,
         }
-        told += 1;
+        last = next;
     }
     (last, told)
 }

@@ -6,6 +6,7 @@ mod crash;
 mod faults;
 mod pieces;
 mod small;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
