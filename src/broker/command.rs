@@ -17,7 +17,7 @@ use crate::base::{
 };
 use crate::deaths::Evidence;
 use crate::filter::Selector;
-use crate::message::{Message, Route};
+use crate::message::{DeliveryTime, Message, Route};
 use crate::wire::Value;
 
 /// One request to the core.
@@ -365,6 +365,8 @@ pub struct Publish {
     /// Index of the first routing key that may not be used if the exchange is a topic exchange;
     /// none: all may.
     pub forbidden: Option<u32>,
+    /// When it is to be delivered at the earliest; none: at once.
+    pub delivery_time: Option<DeliveryTime>,
 }
 
 impl Publish {

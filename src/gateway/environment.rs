@@ -40,6 +40,8 @@ pub struct GatewayOptions {
     pub death_evidence: EvidenceLevel,
     /// Which annotation keys publishers may send.
     pub key_rule: KeyRule,
+    /// Whether publishers may say when their messages are delivered.
+    pub delivery_times: bool,
     /// Patterns of bare names that are queues, declared when they do not exist; default none.
     pub auto_create: Vec<String>,
     /// Prefix of the names of temporary queues; different at each start of a broker.

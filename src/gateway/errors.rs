@@ -50,7 +50,9 @@ pub(super) fn message(refused: &MessageError) -> Error {
         | MessageError::Cc { .. }
         | MessageError::CcKeys { .. }
         | MessageError::CcBytes { .. }
-        | MessageError::CcKey(_) => AmqpError::InvalidField,
+        | MessageError::CcKey(_)
+        | MessageError::DeliveryTime { .. }
+        | MessageError::DeliveryDelay { .. } => AmqpError::InvalidField,
         _ => AmqpError::DecodeError,
     };
     error(condition, refused.to_string())

@@ -15,7 +15,7 @@ use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 use crate::base::{ExchangeId, Name, Serial};
 use crate::broker::{Command, Publish, Target};
 use crate::link::{Arrived, LinkHandle, Payload};
-use crate::message::{Message, Route};
+use crate::message::{DeliveryTime, Directions, Message, MessageError, Route};
 use crate::wire::performative::{DeliveryState, Error};
 
 /// The route of one message.
@@ -24,6 +24,8 @@ pub(super) struct Way {
     pub(super) route: Arc<Route>,
     /// The routing keys that its publisher may use; none: all.
     pub(super) topic: Option<Arc<TopicPermissions>>,
+    /// When the message is to be delivered at the earliest; none: at once.
+    pub(super) delivery_time: Option<DeliveryTime>,
 }
 
 /// Why a message is not published.
@@ -95,6 +97,7 @@ impl Gateway {
             target,
             route,
             topic,
+            delivery_time,
         } = way;
         let forbidden = topic.and_then(|topic| topic.first_forbidden(&route.keys));
         self.batch.push(Work::Command(Command::Publish(Publish {
@@ -106,6 +109,7 @@ impl Gateway {
             message,
             settled,
             forbidden,
+            delivery_time,
         })));
         let publisher = self.links.publisher(id.publisher());
         let follow = publisher.and_then(|(_, publisher)| publisher.published(settled));
@@ -126,7 +130,7 @@ impl Gateway {
         way: Option<Way>,
         message: &Message,
     ) -> Result<Way, Refusal> {
-        let checked = match way.filter(|_| !message.may_have_cc()) {
+        let checked = match way.filter(|_| !message.has_client_annotations()) {
             Some(way) => self.check_user_id(message).map(|()| way),
             None => self.find_way(id, message),
         };
@@ -136,13 +140,45 @@ impl Gateway {
     /// The route of a message that the link alone does not determine.
     fn find_way(&mut self, id: LinkId, message: &Message) -> Result<Way, Refusal> {
         self.check_user_id(message)?;
-        let (target, route) = self.route(id, message)?;
+        let directions = message.directions();
+        let (target, route) = self.route(id, message, &directions)?;
         let topic = self.check_write(id, &route)?;
+        let delivery_time = if self.environment.options.delivery_times {
+            let named = directions.delivery_time();
+            named.map_err(|error| self.refusal(id, &error))?
+        } else {
+            None
+        };
         Ok(Way {
             target,
             route,
             topic,
+            delivery_time,
         })
+    }
+
+    /// The refusal of a message whose annotations say something impossible about its way.
+    fn refusal(&mut self, id: LinkId, refused: &MessageError) -> Refusal {
+        let error = errors::message(refused);
+        if self.is_anonymous(id) {
+            rejected(error)
+        } else {
+            Refusal::Released(error)
+        }
+    }
+
+    /// Whether each message of a link names its address.
+    fn is_anonymous(&mut self, id: LinkId) -> bool {
+        matches!(
+            self.links.publisher(id.publisher()),
+            Some((
+                _,
+                Publisher {
+                    to: Destination::Anonymous { .. },
+                    ..
+                }
+            ))
+        )
     }
 
     fn check_user_id(&self, message: &Message) -> Result<(), Refusal> {
@@ -188,27 +224,15 @@ impl Gateway {
     }
 
     /// Exchange and keys of a message: those of its link or of its `to`, and its CC keys.
-    fn route(&mut self, id: LinkId, message: &Message) -> Result<(Target, Arc<Route>), Refusal> {
-        let cc = message.cc();
-        let anonymous = matches!(
-            self.links.publisher(id.publisher()),
-            Some((
-                _,
-                Publisher {
-                    to: Destination::Anonymous { .. },
-                    ..
-                }
-            ))
-        );
-        let cc = cc.map_err(|error| {
-            let error = errors::message(&error);
-            if anonymous {
-                rejected(error)
-            } else {
-                Refusal::Released(error)
-            }
-        })?;
-        let (target, route) = if anonymous {
+    fn route(
+        &mut self,
+        id: LinkId,
+        message: &Message,
+        directions: &Directions<'_>,
+    ) -> Result<(Target, Arc<Route>), Refusal> {
+        let cc = directions.cc();
+        let cc = cc.map_err(|error| self.refusal(id, &error))?;
+        let (target, route) = if self.is_anonymous(id) {
             self.anonymous_route(id, message)?
         } else {
             self.fixed_route(id)?

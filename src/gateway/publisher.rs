@@ -85,6 +85,7 @@ impl Publisher {
                 target: Target::Attached(*exchange),
                 route: Arc::clone(route),
                 topic: self.topic.clone(),
+                delivery_time: None,
             }),
             _ => None,
         }

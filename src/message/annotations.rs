@@ -7,21 +7,13 @@ use bytes::Bytes;
 
 use super::looking::look;
 use super::{Message, MessageError};
-use crate::base::limits::{
-    CC_BYTES_MAX, CC_KEYS_MAX, MERGED_ANNOTATIONS_BYTES_MAX, MODIFIED_ANNOTATIONS_BYTES_MAX,
-};
-use crate::base::{Account, Gauge, Name, check_routing_key};
+use crate::base::limits::{MERGED_ANNOTATIONS_BYTES_MAX, MODIFIED_ANNOTATIONS_BYTES_MAX};
+use crate::base::{Account, Gauge};
 use crate::deaths;
-use crate::wire::{
-    Pair, Pairs, Reader, SectionIndex, Value, ValueKind, check_annotations, decode_value,
-};
+use crate::wire::{Pair, Pairs, Reader, SectionIndex, Value, check_annotations, decode_value};
 
 /// Estimated memory of edited annotations without their bytes, in bytes.
 const EDITED_OVERHEAD_BYTES: usize = 64;
-/// The annotation with further routing keys. [dead-lettering part 9 row 5]
-const CC: &str = "x-cc";
-/// Bytes of a wrong value that an error shows; a longer one is shown by its type.
-const SHOWN_BYTES_MAX: usize = 256;
 pub(super) const EXCHANGE: &str = "x-exchange";
 pub(super) const ROUTING_KEY: &str = "x-routing-key";
 pub(super) const DELIVERY_COUNT: &str = "x-delivery-count";
@@ -299,42 +291,11 @@ impl Message {
         self.bare
     }
 
-    /// Whether it has annotations of clients at all: without any, [`Message::cc`] is empty.
-    pub fn may_have_cc(&self) -> bool {
+    /// Whether it has annotations of clients at all: without any there are no
+    /// [`directions`](Message::directions).
+    pub fn has_client_annotations(&self) -> bool {
         let edited = self.edited.as_ref().map(|edited| edited.count);
         edited.unwrap_or(self.annotation_count) > 0
-    }
-
-    /// The CC keys: annotation `x-cc`, empty if absent. More than `limits::CC_KEYS_MAX` keys or
-    /// `limits::CC_BYTES_MAX` bytes are refused before any is decoded.
-    pub fn cc(&self) -> Result<Vec<Name>, MessageError> {
-        let Some(value) = self.client_annotation(CC) else {
-            return Ok(Vec::new());
-        };
-        let mut reader = Reader::new(value);
-        if reader.kind() != Some(ValueKind::List) {
-            return Err(MessageError::Cc {
-                found: shown(value),
-            });
-        }
-        let mut list = reader.list()?;
-        let keys = list.left() as usize;
-        if keys > CC_KEYS_MAX {
-            return Err(MessageError::CcKeys { keys });
-        }
-        if value.len() > CC_BYTES_MAX {
-            let bytes = value.len();
-            return Err(MessageError::CcBytes { bytes });
-        }
-        let other = |()| MessageError::Cc {
-            found: "a list with other elements".to_owned(),
-        };
-        let keys = (0..keys).map(|_| {
-            let key = list.string().ok().flatten().ok_or(()).map_err(other)?;
-            check_routing_key(key).map_err(MessageError::CcKey)?;
-            Ok(Name::from(key))
-        });
-        keys.collect()
     }
 
     /// Visits the message annotations whose name is wanted: those of the latest death, then the
@@ -369,31 +330,4 @@ impl Message {
         });
         looked.pairs
     }
-
-    /// The encoded value of an annotation that a client sent.
-    fn client_annotation(&self, name: &str) -> Option<&[u8]> {
-        let pairs = self.client_annotations();
-        if pairs.left() == 0 {
-            return None;
-        }
-        let mut pairs = pairs.flatten();
-        let pair = pairs.find(|pair| pair.symbol_key() == Some(name))?;
-        Some(pair.value)
-    }
-}
-
-/// A value as an error shows it: a large one by its type only.
-fn shown(value: &[u8]) -> String {
-    let small = Some(value).filter(|value| value.len() <= SHOWN_BYTES_MAX);
-    let decoded = small.and_then(|value| decode_value(value).ok());
-    decoded.map_or_else(
-        || {
-            format!(
-                "a {} of {} bytes",
-                Reader::new(value).type_name(),
-                value.len()
-            )
-        },
-        |(value, _)| value.to_string(),
-    )
 }

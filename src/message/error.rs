@@ -42,6 +42,20 @@ pub enum MessageError {
         /// The kind of value that it is.
         found: String,
     },
+    /// An `x-opt-delivery-time` annotation names no instant. (`amqp:invalid-field`)
+    #[error(
+        "annotation x-opt-delivery-time must be a timestamp or an integer of milliseconds since 1970, found {found}"
+    )]
+    DeliveryTime {
+        /// The kind of value that it is.
+        found: String,
+    },
+    /// An `x-opt-delivery-delay` annotation is no duration. (`amqp:invalid-field`)
+    #[error("annotation x-opt-delivery-delay must be an integer of milliseconds, found {found}")]
+    DeliveryDelay {
+        /// The kind of value that it is.
+        found: String,
+    },
 }
 
 /// Why a stored message cannot be read: damage, or a newer version.

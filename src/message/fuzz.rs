@@ -24,7 +24,8 @@ pub fn fuzz_message(data: &[u8]) {
         message.to(),
         message.user_id(),
         message.absolute_expiry_time(),
-        message.cc(),
+        message.directions().cc(),
+        message.directions().delivery_time(),
     );
 
     let mut stored = Vec::new();

@@ -6,6 +6,7 @@
 mod annotations;
 mod blob;
 mod delivery_time;
+mod directions;
 mod error;
 #[cfg(feature = "internals")]
 mod fuzz;
@@ -22,7 +23,8 @@ mod view;
 
 pub use annotations::{KeyRule, Merging};
 pub use blob::BareLengths;
-pub use delivery_time::delivery_time;
+pub use delivery_time::{DeliveryTime, delivery_time};
+pub use directions::Directions;
 pub use error::{MessageError, StoredMessageError};
 #[cfg(feature = "internals")]
 pub use fuzz::fuzz_message;

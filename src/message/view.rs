@@ -143,7 +143,7 @@ fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
 impl Prefix {
     /// The bytes that [`Message::write_prefix`] writes for this delivery.
     pub fn of(&mut self, message: &Message, view: &DeliveryView<'_>) -> &[u8] {
-        let is_plain = !message.may_have_cc();
+        let is_plain = !message.has_client_annotations();
         if is_plain
             && self
                 .made_from

@@ -473,11 +473,19 @@ fn strike(facts: &mut Facts, queue: QueueId, position: Position) -> Struck {
             return Struck::Nothing;
         };
         entries.remove(place);
-        if entries.is_empty() {
+        let struck = if entries.is_empty() {
             facts.remove(index);
-            return Struck::Body;
-        }
-        return Struck::Entry;
+            Struck::Body
+        } else {
+            Struck::Entry
+        };
+        // What was to wait is not there any more.
+        let waits = |fact: &Fact| {
+            matches!(fact, Fact::Delayed { queue: q, position: p, .. }
+                if (*q, *p) == (queue, position))
+        };
+        facts.retain(|fact| !waits(fact));
+        return struck;
     }
     Struck::Nothing
 }

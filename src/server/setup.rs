@@ -34,6 +34,9 @@ const BUDGET_OF_SLOT_BYTES: u64 = 16 * 1024;
 const RABBITMQ: (&str, &str) = ("RabbitMQ", "4.0.5");
 /// Capabilities that every `open` offers. [surface 5]
 const CAPABILITIES: [&str; 2] = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"];
+/// The capability that tells that `x-opt-delivery-time` of a publisher counts; Qpid JMS looks for
+/// it.
+const DELAYED_DELIVERY: &str = "DELAYED_DELIVERY";
 
 /// What the settings name and the registry does not have, or has otherwise: vhosts, users with
 /// their passwords, tags, permissions; `guest` if it is wanted and they name no user. What they do
@@ -371,6 +374,7 @@ fn options(settings: &Settings, registry: &Registry, seed: Seed) -> GatewayOptio
         } else {
             KeyRule::Specification
         },
+        delivery_times: !settings.strict,
         auto_create: settings.auto_create.clone(),
         temporary_prefix: temporary_prefix(),
         counts_returns: settings.announce_rabbitmq,
@@ -400,9 +404,11 @@ fn identity(settings: &Settings) -> Identity {
         properties.push(("coroner_product", text(own.0)));
         properties.push(("coroner_version", text(own.1)));
     }
+    let further = Some(DELAYED_DELIVERY).filter(|_| !settings.strict);
+    let capabilities = CAPABILITIES.into_iter().chain(further);
     Identity {
         container_id: settings.node_name.clone(),
-        offered_capabilities: CAPABILITIES.map(Symbol::from).to_vec(),
+        offered_capabilities: capabilities.map(Symbol::from).collect(),
         properties: Some(fields(properties)),
     }
 }

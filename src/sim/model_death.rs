@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::model::{Deaths, Model, ModelMessage, ModelQueue, ModelState, ModelWork, Scene};
 use crate::base::{Name, Position, QueueId};
 use crate::broker::DropCause;
-use crate::broker::arguments::{DeadLetterStrategy, OnUndeliverable, Overflow};
+use crate::broker::arguments::{DURATION_MS_MAX, DeadLetterStrategy, OnUndeliverable, Overflow};
 use crate::broker::names::QUARANTINE;
 use crate::broker::policy::EffectiveSettings;
 use crate::deaths::Reason;
-use crate::message::{Message, Route};
+use crate::message::{DeliveryTime, Message, Route};
 
 /// A message about to enter queues.
 struct Letter {
@@ -18,6 +18,8 @@ struct Letter {
     route: Arc<Route>,
     /// The time to live; a dead letter has none.
     ttl_ms: Option<u64>,
+    /// When it is ready, if its publisher said so; a dead letter is at once.
+    due_ms: Option<u64>,
     carried: u32,
     deaths: Deaths,
 }
@@ -66,6 +68,7 @@ impl Model {
             message: message.message.clone(),
             route: self.dead_route(id, exchange.as_ref(), &message.route),
             ttl_ms: None,
+            due_ms: None,
             carried: message.carried + message.failures,
             deaths,
         };
@@ -107,6 +110,7 @@ impl Model {
             message: message.message.clone(),
             route: self.dead_route(id, exchange.as_ref(), &message.route),
             ttl_ms: None,
+            due_ms: None,
             carried: message.carried,
             deaths: message.deaths.clone(),
         };
@@ -314,7 +318,7 @@ impl Model {
     pub fn publish(
         &mut self,
         scene: Scene<'_>,
-        message: &Arc<Message>,
+        (message, delivery_time): (&Arc<Message>, Option<DeliveryTime>),
         route: &Arc<Route>,
         targets: &[QueueId],
     ) -> bool {
@@ -324,6 +328,7 @@ impl Model {
             message: message.clone(),
             route: route.clone(),
             ttl_ms: own.into_iter().chain(absolute).min(),
+            due_ms: delivery_time.and_then(|time| due_ms(scene, time)),
             carried: 0,
             deaths: Deaths::new(),
         };
@@ -355,10 +360,14 @@ impl Model {
                 continue;
             };
             let overflow = queue.settings.overflow;
-            let refuses = queue.refuses(size) && {
+            // No consumer can take what waits for its time.
+            let is_full = |queue: &ModelQueue| match letter.due_ms {
+                Some(_) => queue.has_no_room(size),
+                None => queue.refuses(size),
+            };
+            let refuses = is_full(queue) && {
                 self.serve(scene, target);
-                let queue = self.queues.get(&target);
-                queue.is_some_and(|queue| queue.refuses(size))
+                self.queues.get(&target).is_some_and(is_full)
             };
             if refuses && overflow != Overflow::RejectPublishDlx {
                 offered.refused.push(target);
@@ -367,7 +376,7 @@ impl Model {
             let state = if refuses {
                 ModelState::Dying
             } else {
-                ModelState::Ready
+                letter.due_ms.map_or(ModelState::Ready, ModelState::Delayed)
             };
             let Some(position) = self.enter(scene, target, letter, state) else {
                 continue;
@@ -460,6 +469,15 @@ fn find_targets(scene: Scene<'_>, letter: &Letter) -> (bool, Vec<QueueId>) {
     };
     router.route(exchange.id, &letter.route, &letter.message, 0, &mut targets);
     (false, targets)
+}
+
+/// When a message is ready whose publisher named a time, if not at once.
+fn due_ms(scene: Scene<'_>, time: DeliveryTime) -> Option<u64> {
+    let left_ms = match time {
+        DeliveryTime::At(instant) => instant.0.saturating_sub(scene.now.wall.0).max(0).cast_unsigned(),
+        DeliveryTime::After(delay_ms) => delay_ms,
+    };
+    (left_ms > 0).then(|| scene.now.mono.0 + left_ms.min(DURATION_MS_MAX))
 }
 
 /// The time left until a message's absolute expiry, if it has one: 0 is none.

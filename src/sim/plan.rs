@@ -5,13 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Random;
-use crate::base::{ConnectionId, ConsumerId, Name, Position, PublisherId};
+use crate::base::{ConnectionId, ConsumerId, Name, Position, PublisherId, Timestamp};
 use crate::broker::names::QUARANTINE;
 use crate::broker::policy::{Policy, PolicySpec};
 use crate::broker::{
     Command, Destination, Outcome, Publish, QueueCommand, Target, TopologyCommand, UpkeepCommand,
 };
-use crate::message::{KeyRule, Message, Route};
+use crate::message::{DeliveryTime, KeyRule, Message, Route};
 use crate::wire::Value;
 
 /// One step of a run.
@@ -54,11 +54,14 @@ impl PlannedStep {
             token,
             route,
             message,
+            delivery_time,
             ..
         } = publish;
         let (durable, priority, ttl) = (message.durable(), message.priority(), message.ttl_ms());
         let (exchange, key) = (&route.exchange, route.keys.first());
-        format!("publish {token} {exchange}/{key:?} durable {durable} {priority:?} ttl {ttl:?}")
+        let later = delivery_time.map_or_else(String::new, |time| format!(" {time:?}"));
+        let times = format!("ttl {ttl:?}{later}");
+        format!("publish {token} {exchange}/{key:?} durable {durable} {priority:?} {times}")
     }
 }
 
@@ -160,6 +163,7 @@ impl Plan {
                 0 => 0,                     // as if it had none
                 soon => wall_ms + soon - 3, // it has passed already, sometimes
             });
+        let delivery_time = self.delivery_time(wall_ms);
         let durable = self.random.one_in(2);
         let payload = payload(self.published, durable, (priority, ttl, expiry));
         let message = Message::from_transfer(Bytes::from(payload), KeyRule::default());
@@ -175,6 +179,7 @@ impl Plan {
             message: Arc::new(message),
             settled: false,
             forbidden: None,
+            delivery_time,
         })
     }
 
@@ -201,6 +206,19 @@ impl Plan {
             consumer,
             position,
             outcome,
+        }
+    }
+
+    /// When a message is to be delivered, now and then; the time may have passed.
+    fn delivery_time(&mut self, wall_ms: i64) -> Option<DeliveryTime> {
+        let soon = self.amount(&[0, 1, 2, 7, 30, 150]);
+        match self.random.below(12) {
+            0 => Some(DeliveryTime::After(soon)),
+            1 => {
+                let instant = wall_ms + i64::try_from(soon).unwrap_or(0) - 2;
+                Some(DeliveryTime::At(Timestamp(instant)))
+            }
+            _ => None,
         }
     }
 

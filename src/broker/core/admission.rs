@@ -9,7 +9,7 @@ use super::{Core, Turn};
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{HolderId, Lsn, Millis, Now, Position, QueueId};
 use crate::broker::arguments::Overflow;
-use crate::broker::queue::{Growth, MessageState, Queue, Slot};
+use crate::broker::queue::{Delay, Growth, MessageState, Queue, Slot};
 use crate::broker::{Body, Entries, Entry, Fact};
 use crate::message::{Message, Route};
 
@@ -85,6 +85,8 @@ pub(super) struct Insertion {
     entries: Entries,
     /// Message and route for the fact; none while no queue that the journal keeps has taken it.
     known: Option<(Arc<Message>, Arc<Route>)>,
+    /// How long it waits in each queue that it enters; none: it is ready at once.
+    pub(super) delay: Option<Delay>,
 }
 
 /// What a queue did with a message that was offered to it.
@@ -145,6 +147,7 @@ impl Core {
             body,
             entries: Entries::new(),
             known: None,
+            delay: None,
         }
     }
 
@@ -169,7 +172,8 @@ impl Core {
         arrival: Arrival,
         (insertion, moved_by): (&mut Insertion, u32),
     ) -> Offered {
-        let admission = self.admit(turn, target, arrival.size_bytes);
+        let delay = insertion.delay;
+        let admission = self.admit(turn, target, (arrival.size_bytes, delay.is_some()));
         let state = match admission {
             Admission::Enter => MessageState::Ready,
             Admission::RefuseAndDie => MessageState::Dying,
@@ -183,6 +187,9 @@ impl Core {
         if state == MessageState::Dying {
             Offered::TakenToDie { position, durable }
         } else {
+            if let Some(delay) = delay {
+                self.delay_arrived(turn.now, (target, position), (delay, durable));
+            }
             Offered::Taken { durable }
         }
     }
@@ -208,18 +215,24 @@ impl Core {
         }
     }
 
-    /// Asks a queue whether a message of this size may enter.
+    /// Asks a queue whether a message of this size may enter, and whether it waits there for its
+    /// time.
     #[inline]
-    fn admit(&mut self, turn: &mut Turn<'_>, id: QueueId, size_bytes: u32) -> Admission {
-        if self.has_room(id, size_bytes) {
+    fn admit(&mut self, turn: &mut Turn<'_>, id: QueueId, entering: (u32, bool)) -> Admission {
+        if self.has_room(id, entering) {
             return Admission::Enter;
         }
-        self.admit_when_full(turn, id, size_bytes)
+        self.admit_when_full(turn, id, entering)
     }
 
-    fn admit_when_full(&mut self, turn: &mut Turn<'_>, id: QueueId, size_bytes: u32) -> Admission {
+    fn admit_when_full(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: QueueId,
+        entering: (u32, bool),
+    ) -> Admission {
         self.serve(turn, id); // what is due goes first, and what a consumer can take
-        if self.has_room(id, size_bytes) {
+        if self.has_room(id, entering) {
             return Admission::Enter;
         }
         let Some(queue) = self.queues.get_mut(&id) else {
@@ -257,11 +270,13 @@ impl Core {
         }
     }
 
-    /// Whether a queue takes one more message of this size, also because a consumer waits for it.
+    /// Whether a queue takes one more message of this size, also because a consumer waits for it:
+    /// not for one that waits for its time.
     #[inline]
-    fn has_room(&mut self, id: QueueId, size_bytes: u32) -> bool {
+    fn has_room(&mut self, id: QueueId, (size_bytes, is_delayed): (u32, bool)) -> bool {
         let queue = self.queues.get(&id);
-        !queue.is_some_and(|queue| queue.refuses(size_bytes)) || self.has_taker(id)
+        let refuses = queue.is_some_and(|queue| queue.refuses(size_bytes));
+        !refuses || (!is_delayed && self.has_taker(id))
     }
 
     /// Puts a message into a queue; returns its position, and whether the journal keeps it. None if

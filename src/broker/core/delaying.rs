@@ -3,18 +3,49 @@
 use bytes::Bytes;
 
 use super::Core;
-use crate::base::{Now, Position, QueueId, Seed, Timestamp};
+use crate::base::{Now, Position, QueueId, Seed, Timestamp, invariant};
 use crate::broker::Fact;
 use crate::broker::arguments::DURATION_MS_MAX;
 use crate::broker::delay::Draw;
 use crate::broker::queue::{Delay, Growth, MessageState, Queue};
-use crate::message;
+use crate::message::{self, DeliveryTime};
 
 impl Core {
     /// The instant that the annotations of a `modified` outcome name, if they do and it counts.
     pub(super) fn instant_in(&self, annotations: Option<&Bytes>) -> Option<Timestamp> {
         let annotations = annotations.filter(|_| self.options.delivery_times)?;
         message::delivery_time(annotations)
+    }
+
+    /// Lets a message wait that has just entered, for as long as its publisher said.
+    #[cold]
+    pub(super) fn delay_arrived(
+        &mut self,
+        now: Now,
+        (queue, position): (QueueId, Position),
+        (delay, is_durable): (Delay, bool),
+    ) {
+        let Some(queue) = self.queues.get_mut(&queue) else {
+            return invariant!(broken, "a queue that a message entered is there");
+        };
+        queue.messages.delay(position, MessageState::Ready, delay);
+        if is_durable {
+            let fact = delayed(now, (queue.id, position), delay);
+            self.recorder.push(fact);
+        }
+    }
+}
+
+/// How long a message waits of which its publisher said when it is to be delivered; none if it is
+/// its time.
+#[cold]
+pub(super) fn asked(now: Now, time: DeliveryTime) -> Option<Delay> {
+    match time {
+        DeliveryTime::At(instant) => until(now, instant),
+        DeliveryTime::After(delay_ms) => {
+            let delay_ms = Some(delay_ms.min(DURATION_MS_MAX)).filter(|delay_ms| *delay_ms > 0);
+            delay_ms.map(|delay_ms| lasting(now, delay_ms))
+        }
     }
 }
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::admission::{Arrival, Offered};
 use super::death::Dying;
+use super::delaying::asked;
 use super::work::Work;
 use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{ExchangeId, Lsn, Name, Position, QueueId, Step};
 use crate::broker::exchange::ExchangeKind;
-use crate::broker::queue::MessageState;
+use crate::broker::queue::{Delay, MessageState};
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Effect, Publish, PublishOutcome, Target, TooManyQueues};
 use crate::deaths::Reason;
@@ -28,10 +29,12 @@ impl Core {
             settled,
             message,
             route,
+            delivery_time,
             ..
         } = publish;
+        let delay = delivery_time.and_then(|time| asked(turn.now, time));
         let outcome = match exchange {
-            Ok(exchange) => self.route_publish(turn, exchange, message, route),
+            Ok(exchange) => self.route_publish(turn, exchange, (message, route), delay),
             Err(outcome) => outcome,
         };
         if let Some(body) = blob {
@@ -92,8 +95,8 @@ impl Core {
         &mut self,
         turn: &mut Turn<'_>,
         exchange: ExchangeId,
-        message: Arc<Message>,
-        route: Arc<Route>,
+        (message, route): (Arc<Message>, Arc<Route>),
+        delay: Option<Delay>,
     ) -> PublishOutcome {
         let meter = &mut turn.effects.meter;
         let targets = (self.routed).find(&self.router, exchange, (&route, &*message), meter);
@@ -109,7 +112,7 @@ impl Core {
             };
         };
         if count == 1 {
-            return self.publish_into_one(turn, first, message, route);
+            return self.publish_into_one(turn, first, (message, route), delay);
         }
         turn.charge_ns(Step::Entry.ns() * (count as u64 - 1));
         let routed = std::mem::take(&mut self.routed);
@@ -119,7 +122,7 @@ impl Core {
             Some((_, targets)) if is_planted(Plant::CopyForgotten) && count > 1 => targets,
             _ => targets,
         };
-        let outcome = self.publish_into(turn, targets, message, route);
+        let outcome = self.publish_into(turn, targets, (message, route), delay);
         self.routed = routed;
         outcome
     }
@@ -130,10 +133,11 @@ impl Core {
         &mut self,
         turn: &mut Turn<'_>,
         target: QueueId,
-        message: Arc<Message>,
-        route: Arc<Route>,
+        (message, route): (Arc<Message>, Arc<Route>),
+        delay: Option<Delay>,
     ) -> PublishOutcome {
         let mut insertion = self.insertion(message.blob().map_or(Lsn(0), |body| **body));
+        insertion.delay = delay;
         let arrival = Arrival::new(turn.now, message, route);
         let offered = self.offer(turn, target, arrival, &mut insertion);
         self.record(insertion);
@@ -150,10 +154,11 @@ impl Core {
         &mut self,
         turn: &mut Turn<'_>,
         targets: &[QueueId],
-        message: Arc<Message>,
-        route: Arc<Route>,
+        (message, route): (Arc<Message>, Arc<Route>),
+        delay: Option<Delay>,
     ) -> PublishOutcome {
         let mut insertion = self.insertion(message.blob().map_or(Lsn(0), |body| **body));
+        insertion.delay = delay;
         let arrival = Arrival::new(turn.now, message, route);
         let mut refused = Refused::default();
         let copies = std::iter::repeat_n(arrival, targets.len());

@@ -184,6 +184,7 @@ impl Stage {
             message: Arc::new(message),
             settled: false,
             forbidden: None,
+            delivery_time: None,
         }));
         self
     }

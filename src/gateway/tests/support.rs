@@ -184,6 +184,7 @@ pub(super) fn options() -> GatewayOptions {
         message_bytes_max: 1 << 24,
         death_evidence: EvidenceLevel::default(),
         key_rule: KeyRule::Specification,
+        delivery_times: true,
         auto_create: vec!["auto.#".to_owned()],
         temporary_prefix: "amq.gen-".to_owned(),
         counts_returns: false,

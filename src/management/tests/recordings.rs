@@ -94,6 +94,7 @@ impl Setting {
                 message: Arc::new(message.clone()),
                 settled: false,
                 forbidden: None,
+                delivery_time: None,
             }));
         }
     }

@@ -247,7 +247,7 @@ fn keys_are_compared_by_meaning() {
 )]
 fn cc_is_a_list_of_strings(#[case] value: Value, #[case] expect: Result<Vec<&str>, &str>) {
     let message = annotated(&[(Value::symbol("x-cc"), value)], KeyRule::Strict).unwrap();
-    let keys = message.cc().map_err(|error| error.to_string());
+    let keys = message.directions().cc().map_err(|error| error.to_string());
     let expect = expect.map(|keys| keys.into_iter().map(Name::from).collect::<Vec<_>>());
     assert_eq!(keys, expect.map_err(str::to_owned));
 }
@@ -268,13 +268,13 @@ fn cc_is_a_list_of_strings(#[case] value: Value, #[case] expect: Result<Vec<&str
 fn cc_is_bounded_in_keys_bytes_and_words(#[case] keys: Vec<String>, #[case] expect: &str) {
     let value = Value::List(keys.into_iter().map(Value::String).collect());
     let message = annotated(&[(Value::symbol("x-cc"), value)], KeyRule::Strict).unwrap();
-    assert_eq!(message.cc().unwrap_err().to_string(), expect);
+    assert_eq!(message.directions().cc().unwrap_err().to_string(), expect);
     let fits = Value::List(vec![Value::String("k".repeat(200)); 256]);
     let message = annotated(&[(Value::symbol("x-cc"), fits)], KeyRule::Strict).unwrap();
-    assert_eq!(message.cc().map(|keys| keys.len()), Ok(256));
+    assert_eq!(message.directions().cc().map(|keys| keys.len()), Ok(256));
 }
 
 #[test]
 fn message_without_annotations_has_no_cc() {
-    assert_eq!(message("005375a000").cc(), Ok(vec![]));
+    assert_eq!(message("005375a000").directions().cc(), Ok(vec![]));
 }

@@ -22,7 +22,7 @@ use crate::management::http::json::groups;
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
 use crate::management::http::{Failure, Fields, Publication, Query, filter_of_query};
 use crate::management::{QueueBody, Refusal, Status};
-use crate::message::{KeyRule, Message, Route};
+use crate::message::{KeyRule, Message, MessageError, Route};
 use crate::node::ShownMessage;
 use crate::server::Store;
 
@@ -49,12 +49,19 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
     let vhost = call.params.get("vhost");
     let options = &call.shared.node.environment.options;
     let (bytes_max, key_rule) = (options.message_bytes_max, options.key_rule);
+    let delivery_times = options.delivery_times;
     // Of a large message this takes long.
     let (routing_key, message) = aside(move || compose(&fields, bytes_max, key_rule)).await?;
     check_user_id(call, &message)?;
     let mut keys = vec![routing_key];
-    let further = message.cc();
-    keys.extend(further.map_err(|error| Failure::bad_request(error.to_string()))?);
+    let bad = |error: MessageError| Failure::bad_request(error.to_string());
+    let directions = message.directions();
+    keys.extend(directions.cc().map_err(bad)?);
+    let delivery_time = if delivery_times {
+        directions.delivery_time().map_err(bad)?
+    } else {
+        None
+    };
     let route = Arc::new(Route {
         exchange,
         keys: keys.into(),
@@ -63,7 +70,7 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
     let topic = topics.and_then(|topics| topics.get(&route.exchange));
     let forbidden = topic.and_then(|topic| topic.first_forbidden(&route.keys));
     let visitor = Visitor::enter(call)?;
-    let outcome = visitor.publish(route, message, forbidden).await?;
+    let outcome = visitor.publish(route, message, (forbidden, delivery_time)).await?;
     match outcome {
         PublishOutcome::Accepted => Ok(Reply::Json(json!({ "routed": true }))),
         PublishOutcome::Unroutable => Ok(Reply::Json(json!({ "routed": false }))),
@@ -189,7 +196,7 @@ pub(super) async fn aliveness(call: &Call<'_>) -> Result<Reply, Failure> {
         exchange: Name::default(),
         keys: [key].into(),
     });
-    let published = visitor.publish(route, message, None).await?;
+    let published = visitor.publish(route, message, (None, None)).await?;
     let taken = visitor.take(&name, ALIVENESS_TAKEN_MAX).await?;
     let (own, others): (Vec<_>, Vec<_>) = taken
         .into_iter()

@@ -13,7 +13,7 @@ use crate::broker::{
 };
 use crate::management::Refusal;
 use crate::management::http::Failure;
-use crate::message::{Message, Route};
+use crate::message::{DeliveryTime, Message, Route};
 use crate::node::Outbox;
 use crate::server::Vhost;
 use crate::server::admin::Admin;
@@ -81,7 +81,7 @@ impl Visitor {
         &self,
         route: Arc<Route>,
         message: Message,
-        forbidden: Option<u32>,
+        (forbidden, delivery_time): (Option<u32>, Option<DeliveryTime>),
     ) -> Result<PublishOutcome, Failure> {
         self.apply(Command::Publish(Publish {
             connection: self.id,
@@ -92,6 +92,7 @@ impl Visitor {
             message: Arc::new(message),
             settled: false,
             forbidden,
+            delivery_time,
         }))?;
         let late = |_| Failure::unavailable("the message is not confirmed");
         let published = tokio::time::timeout(OUTCOME_TIMEOUT, async {

@@ -231,6 +231,7 @@ impl World {
     fn publish(&mut self, mut publish: Publish) {
         self.write_blob(&mut publish);
         let (message, route) = (publish.message.clone(), publish.route.clone());
+        let delivery_time = publish.delivery_time;
         let exchange = self
             .core
             .router()
@@ -257,7 +258,9 @@ impl World {
             now: self.now,
             core: &self.core,
         };
-        let all = self.model.publish(scene, &message, &route, &targets);
+        let all = self
+            .model
+            .publish(scene, (&message, delivery_time), &route, &targets);
         let expected = match (exchange, targets.is_empty(), all) {
             (None, _, _) => matches!(outcome, Some(PublishOutcome::NoExchange { .. })),
             (_, true, _) => matches!(outcome, Some(PublishOutcome::Unroutable)),

@@ -43,6 +43,7 @@ fn publish(s: &mut Scenario, keys: &[Name], message: Arc<Message>) {
         message,
         settled: true,
         forbidden: None,
+        delivery_time: None,
     }));
 }
 

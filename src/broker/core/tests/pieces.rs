@@ -292,6 +292,7 @@ fn a_message_that_many_queues_refuse_dies_in_them_in_pieces() {
         message: std::sync::Arc::new(draft("m").build()),
         settled: true,
         forbidden: None,
+        delivery_time: None,
     });
     spent_ns(&mut s, publish);
     assert!(s.core.has_work());

@@ -214,6 +214,7 @@ impl Scenario {
             message: Arc::new(message.build()),
             settled: false,
             forbidden: None,
+            delivery_time: None,
         }));
         let at = self
             .others

@@ -197,6 +197,7 @@ fn gateway_options(shape: MachineShape) -> GatewayOptions {
         message_bytes_max: shape.message_bytes_max(),
         death_evidence: EvidenceLevel::default(),
         key_rule: KeyRule::Specification,
+        delivery_times: true,
         auto_create: Vec::new(),
         temporary_prefix: "amq.gen-".to_owned(),
         counts_returns: false,
