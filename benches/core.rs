@@ -250,6 +250,7 @@ impl Bench {
             message: Arc::new(message),
             settled: false,
             forbidden: None,
+            delivery_time: None,
         }));
     }
 

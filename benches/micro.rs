@@ -233,6 +233,7 @@ fn queue(criterion: &mut Criterion) {
                     message: Arc::clone(&message),
                     settled: false,
                     forbidden: None,
+                    delivery_time: None,
                 };
                 core.apply(NOW, Command::Publish(publish), &mut effects);
             }

@@ -288,6 +288,7 @@ impl Vhost {
             message: Arc::new(message()),
             settled: true,
             forbidden: None,
+            delivery_time: None,
         });
         self.core.apply(self.now, command, &mut self.effects);
         self.effects.clear();

@@ -474,7 +474,11 @@ fn find_targets(scene: Scene<'_>, letter: &Letter) -> (bool, Vec<QueueId>) {
 /// When a message is ready whose publisher named a time, if not at once.
 fn due_ms(scene: Scene<'_>, time: DeliveryTime) -> Option<u64> {
     let left_ms = match time {
-        DeliveryTime::At(instant) => instant.0.saturating_sub(scene.now.wall.0).max(0).cast_unsigned(),
+        DeliveryTime::At(instant) => instant
+            .0
+            .saturating_sub(scene.now.wall.0)
+            .max(0)
+            .cast_unsigned(),
         DeliveryTime::After(delay_ms) => delay_ms,
     };
     (left_ms > 0).then(|| scene.now.mono.0 + left_ms.min(DURATION_MS_MAX))

@@ -105,17 +105,14 @@ impl Model {
             self.remove_queue(id, DropCause::QueueExpired);
             return;
         }
+        self.end_delays(now_ms, id);
         let mut dead = self.assign(now_ms, id);
         dead.extend(self.expire(now_ms, id));
-        let has_news = self.end_delays(now_ms, id);
         dead.extend(self.enforce(id));
         let dying = dead
             .into_iter()
             .map(|(at, reason)| ModelWork::Die(id, at, reason));
         self.work.extend(dying);
-        if has_news {
-            self.schedule(id);
-        }
         self.wake_waiter(id);
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
@@ -199,19 +196,16 @@ impl Model {
             .collect()
     }
 
-    /// Makes messages ready whose time has come; whether there are any.
-    fn end_delays(&mut self, now_ms: u64, id: QueueId) -> bool {
+    /// Makes messages ready whose time has come.
+    fn end_delays(&mut self, now_ms: u64, id: QueueId) {
         let Some(queue) = self.queues.get_mut(&id) else {
-            return false;
+            return;
         };
-        let mut has_news = false;
         for message in &mut queue.messages {
             if matches!(message.state, ModelState::Delayed(due_ms) if due_ms <= now_ms) {
                 message.state = ModelState::Ready;
-                has_news = true;
             }
         }
-        has_news
     }
 
     fn enforce(&mut self, id: QueueId) -> Vec<(Position, Reason)> {

@@ -13,8 +13,8 @@ use crate::broker::{Delivery, DropCause, Effect};
 use crate::deaths::Reason;
 
 impl Core {
-    /// Serves a queue once: assigns first, so that a message for a waiting consumer neither expires
-    /// nor is dropped; then handles expiry, limits, waiting dead letters, drains and the next
+    /// Serves a queue once: assigns first, what is due now too, so that a message for a waiting
+    /// consumer neither expires nor is dropped; then handles expiry, limits, waiting dead letters, drains and the next
     /// deadline.
     pub(super) fn serve(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         let now = turn.now;
@@ -29,6 +29,9 @@ impl Core {
         let mut left = SLICE;
         let before = left;
         let mut dead = Vec::new();
+        if !queue.messages.delayed().is_empty() {
+            end_delays(now, queue, &mut left);
+        }
         let mut assigning = Assigning {
             clients: &mut self.clients,
             counters: &mut self.counters,
@@ -376,8 +379,26 @@ fn kill(queue: &mut Queue, position: Position, from: MessageState) {
     }
 }
 
-/// Marks messages as dead that have expired, and makes those ready whose delay is over; whether
-/// there are any.
+/// Makes some messages ready whose delay is over. The other half of a slice is for assigning them.
+fn end_delays(now: Now, queue: &mut Queue, left: &mut usize) {
+    let end = *left / 2;
+    while *left > end
+        && let Some((due, position)) = queue.messages.delayed().first_due()
+        && due <= now.mono
+    {
+        end_delay(queue, position);
+        *left -= 1;
+    }
+}
+
+/// Makes a message ready that waited for its time.
+fn end_delay(queue: &mut Queue, position: Position) {
+    queue.messages.end_delay(position);
+    queue.selecting.requeued(position);
+}
+
+/// Marks messages as dead that have expired, and makes more of those ready whose delay is over;
+/// whether it did.
 #[inline]
 fn meet_deadlines(
     now: Now,
@@ -396,8 +417,7 @@ fn meet_deadlines(
                 dead.push((position, Reason::Expired));
             }
             Due::Ready(position) => {
-                queue.messages.end_delay(position);
-                queue.selecting.requeued(position);
+                end_delay(queue, position);
                 has_news = true;
             }
         }

@@ -46,6 +46,12 @@ impl DelayedSet {
         }
     }
 
+    /// Whether no message waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.delays.is_empty()
+    }
+
     /// The delay of the message at this position; none if it does not wait.
     pub fn delay(&self, position: Position) -> Option<Delay> {
         self.delays.get(&position).copied()

@@ -97,6 +97,84 @@ fn bad_cc_is_released_and_detached_or_rejected_on_the_anonymous_terminus() {
     assert_eq!(scene.detached(client, link), None);
 }
 
+/// A message whose annotations have this one.
+fn with_annotation(name: &str, value: Value) -> Vec<u8> {
+    let map = Value::Map(vec![(Value::symbol(name), value)]);
+    let mut message = section(0x72, &map);
+    message.extend(addressed(Some("/queues/q"), None));
+    message
+}
+
+#[test]
+fn a_publisher_may_say_when_a_message_is_delivered() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let link = scene.publisher(client, Some("/queues/q"));
+    let anonymous = scene.publisher(client, None);
+    let times = [
+        ("x-opt-delivery-time", Value::Timestamp(i64::MAX)),
+        ("x-opt-delivery-time", Value::Long(i64::MAX)),
+        ("x-opt-delivery-time", Value::Ulong(u64::MAX)),
+        ("x-opt-delivery-delay", Value::Uint(3_000)),
+        ("x-opt-delivery-delay", Value::Byte(100)),
+    ];
+    for (name, value) in &times {
+        for link in [link, anonymous] {
+            let later = with_annotation(name, value.clone());
+            let outcome = scene.publish(client, link, &later);
+            assert_eq!(outcome.as_deref(), Some("accepted"), "{name} {value:?}");
+        }
+    }
+    assert_eq!(scene.counts("q"), (0, 0), "all of them wait");
+    for now in [
+        with_annotation("x-opt-delivery-time", Value::Timestamp(0)),
+        with_annotation("x-opt-delivery-delay", Value::Long(-5)),
+        with_annotation("x-opt-other", Value::Long(5)),
+    ] {
+        scene.publish(client, link, &now);
+    }
+    assert_eq!(scene.counts("q"), (3, 0));
+}
+
+#[test]
+fn the_time_of_a_delivery_must_be_a_number_where_it_counts() {
+    for (name, value) in [
+        ("x-opt-delivery-time", Value::string("tomorrow")),
+        ("x-opt-delivery-delay", Value::Timestamp(5)),
+        ("x-opt-delivery-delay", Value::Null),
+    ] {
+        let bad = with_annotation(name, value);
+        let mut scene = Scene::new();
+        let client = scene.client();
+        scene.queue("q", &[]);
+        let link = scene.publisher(client, Some("/queues/q"));
+        let outcome = scene.publish(client, link, &bad);
+        assert_eq!(outcome.as_deref(), Some("released"));
+        let detached = scene.detached(client, link);
+        assert_eq!(detached.as_deref(), Some("amqp:invalid-field"));
+        let link = scene.publisher(client, None);
+        let outcome = scene.publish(client, link, &bad);
+        assert_eq!(outcome.as_deref(), Some("rejected amqp:invalid-field"));
+        assert_eq!(scene.counts("q"), (0, 0));
+
+        let mut strict = Scene::with(GatewayOptions {
+            delivery_times: false,
+            ..options()
+        });
+        let client = strict.client();
+        strict.queue("q", &[]);
+        let link = strict.publisher(client, Some("/queues/q"));
+        let outcome = strict.publish(client, link, &bad);
+        assert_eq!(
+            outcome.as_deref(),
+            Some("accepted"),
+            "an annotation like any other"
+        );
+        assert_eq!(strict.counts("q"), (1, 0));
+    }
+}
+
 fn delete(scene: &mut Scene, queue: &str) {
     scene.ask(Command::Queue(QueueCommand::Delete {
         connection: None,

@@ -4,8 +4,8 @@ use super::{bytes, message, modified_by, rejected};
 use bytes::Bytes;
 
 use crate::base::limits::{MERGED_ANNOTATIONS_BYTES_MAX, MODIFIED_ANNOTATIONS_BYTES_MAX};
-use crate::base::{Gauge, Name};
-use crate::message::{KeyRule, Merging, Message, MessageError};
+use crate::base::{Gauge, Name, Timestamp};
+use crate::message::{DeliveryTime, KeyRule, Merging, Message, MessageError};
 use crate::wire::{Value, begin_map, encode_value, end};
 
 /// An encoded map of these pairs.
@@ -272,6 +272,40 @@ fn cc_is_bounded_in_keys_bytes_and_words(#[case] keys: Vec<String>, #[case] expe
     let fits = Value::List(vec![Value::String("k".repeat(200)); 256]);
     let message = annotated(&[(Value::symbol("x-cc"), fits)], KeyRule::Strict).unwrap();
     assert_eq!(message.directions().cc().map(|keys| keys.len()), Ok(256));
+}
+
+#[rstest]
+#[case(&[], Ok(None))]
+#[case(&[("x-opt-delivery-delay", Value::Ushort(7))], Ok(Some(DeliveryTime::After(7))))]
+#[case(&[("x-opt-delivery-delay", Value::Long(-7))], Ok(Some(DeliveryTime::After(0))))]
+#[case(
+    &[("x-opt-delivery-delay", Value::Ulong(7)), ("x-opt-delivery-time", Value::Long(-1))],
+    Ok(Some(DeliveryTime::At(Timestamp(-1))))
+)]
+#[case(
+    &[("x-opt-delivery-time", Value::Ulong(u64::MAX))],
+    Ok(Some(DeliveryTime::At(Timestamp(i64::MAX))))
+)]
+#[case(
+    &[("x-opt-delivery-time", Value::Float(0))],
+    Err("annotation x-opt-delivery-time must be a timestamp or an integer of milliseconds since \
+         1970, found float 0")
+)]
+#[case(
+    &[("x-opt-delivery-time", Value::Long(5)), ("x-opt-delivery-delay", Value::string("5"))],
+    Err("annotation x-opt-delivery-delay must be an integer of milliseconds, found string '5'")
+)]
+fn the_time_of_a_delivery_is_an_instant_or_a_delay(
+    #[case] annotations: &[(&str, Value)],
+    #[case] expect: Result<Option<DeliveryTime>, &str>,
+) {
+    let pairs = annotations
+        .iter()
+        .map(|(name, value)| (Value::symbol(*name), value.clone()));
+    let message = annotated(&pairs.collect::<Vec<_>>(), KeyRule::Strict).unwrap();
+    let time = message.directions().delivery_time();
+    let time = time.map_err(|error| error.to_string());
+    assert_eq!(time, expect.map_err(str::to_owned));
 }
 
 #[test]

@@ -113,6 +113,42 @@ fn check(
     assert_eq!(renamed, names);
 }
 
+/// What is told of a message that waits goes with it: its record is not written.
+#[test]
+fn message_that_waits_and_is_removed_before_it_is_written_is_left_out() {
+    let delayed = |queue: QueueId| Fact::Delayed {
+        queue,
+        position: Position(7),
+        until: Timestamp(9),
+        left_ms: Some(8),
+    };
+    check(
+        vec![
+            vec![inserted(&[Q], Body::Named), delayed(Q)],
+            vec![removed(Q, 2)],
+        ],
+        &[2],
+        &[],
+        &[],
+    );
+    check(
+        vec![
+            vec![
+                inserted(&[Q, OTHER], Body::Named),
+                delayed(Q),
+                delayed(OTHER),
+            ],
+            vec![removed(Q, 2)],
+        ],
+        &[],
+        &[&[
+            "in [2] Named",
+            "Delayed { queue: QueueId(2), position: Position(7), until: Timestamp(9), left_ms: Some(8) }",
+        ]],
+        &[],
+    );
+}
+
 #[test]
 fn a_message_accepted_before_it_was_written_leaves_no_trace() {
     let records = vec![vec![inserted(&[Q], Body::Named)], vec![removed(Q, 2)]];

@@ -70,7 +70,9 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
     let topic = topics.and_then(|topics| topics.get(&route.exchange));
     let forbidden = topic.and_then(|topic| topic.first_forbidden(&route.keys));
     let visitor = Visitor::enter(call)?;
-    let outcome = visitor.publish(route, message, (forbidden, delivery_time)).await?;
+    let outcome = visitor
+        .publish(route, message, (forbidden, delivery_time))
+        .await?;
     match outcome {
         PublishOutcome::Accepted => Ok(Reply::Json(json!({ "routed": true }))),
         PublishOutcome::Unroutable => Ok(Reply::Json(json!({ "routed": false }))),

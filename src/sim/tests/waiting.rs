@@ -144,6 +144,7 @@ impl Client {
             }),
             message: Arc::new(message),
             forbidden: None,
+            delivery_time: None,
             settled: false,
         }));
     }

@@ -52,7 +52,7 @@ fn instant_map(instant: &Value) -> Bytes {
 }
 
 /// How long until a message is delivered to a consumer that waits, in milliseconds.
-fn waits(s: &mut Scenario, consumer: crate::base::ConsumerId) -> (u64, Delivery) {
+pub(super) fn waits(s: &mut Scenario, consumer: crate::base::ConsumerId) -> (u64, Delivery) {
     let start = s.now.mono;
     loop {
         if let Some(delivery) = s.taken(consumer).pop() {
@@ -63,7 +63,7 @@ fn waits(s: &mut Scenario, consumer: crate::base::ConsumerId) -> (u64, Delivery)
     }
 }
 
-fn delayed(s: &Scenario, queue: &str) -> u64 {
+pub(super) fn delayed(s: &Scenario, queue: &str) -> u64 {
     let queue = s.core.queue(queue).unwrap();
     queue.messages.delayed().usage().messages
 }
@@ -403,7 +403,7 @@ fn jumps_of_the_wall_clock_move_no_delay_and_a_policy_does_not_either() {
 }
 
 /// The core as it is rebuilt from the records at another time.
-fn rebuilt(s: &Scenario, (mono, wall): (u64, i64)) -> Core {
+pub(super) fn rebuilt(s: &Scenario, (mono, wall): (u64, i64)) -> Core {
     let now = Now::new(Millis(mono), Timestamp(wall));
     let options = CoreOptions::new(Name::from("/"), Seed(7));
     let mut restoring = Restoring::new(options, now, s.now.wall, u64::MAX);
@@ -502,4 +502,50 @@ fn a_million_may_be_due_in_one_millisecond_and_are_made_ready_in_pieces() {
     }
     assert!(ticks >= 12);
     assert_eq!(s.counts("q").0, count);
+}
+
+/// What became due was ready only after that round's assignments: a consumer that waited got it in
+/// the next one.
+#[test]
+fn a_consumer_that_waits_gets_a_message_in_the_round_in_which_it_is_due() {
+    let mut s = delaying(&retry("all", 100));
+    s.publish_all("q", &["a"]);
+    let c = s.consumer(1, "q");
+    s.credit(c, 10);
+    let first = s.taken(c).remove(0);
+    s.fail(&first);
+    s.now = Now::new(s.now.mono.plus(100), s.now.wall);
+    s.core.tick(s.now, 1, &mut s.effects);
+    let is_delivery = |(_, effect): &(_, Effect)| matches!(effect, Effect::Deliver(_));
+    assert_eq!(
+        s.effects
+            .outgoing
+            .iter()
+            .filter(|it| is_delivery(it))
+            .count(),
+        1
+    );
+}
+
+/// Thousands that are due at once do not keep back the first of them.
+#[test]
+fn messages_are_delivered_while_others_are_made_ready() {
+    let mut s = delaying(&[]);
+    for number in 0..1_000 {
+        s.publish("q", &draft(&number.to_string()).after(500));
+    }
+    let c = s.consumer(1, "q");
+    s.credit(c, 1_000);
+    assert_eq!(s.taken(c).len(), 0);
+    s.now = Now::new(s.now.mono.plus(500), s.now.wall);
+    s.core.tick(s.now, 100, &mut s.effects);
+    let delivered = s.effects.outgoing.len();
+    assert!(
+        (32..=100).contains(&delivered),
+        "{delivered} in the first round"
+    );
+    s.pass(0);
+    let bodies: Vec<_> = s.taken(c).iter().map(body_of).collect();
+    let expected: Vec<_> = (0..1_000).map(|number| number.to_string()).collect();
+    assert_eq!(bodies, expected);
 }

@@ -21,6 +21,7 @@ mod redrive;
 mod redrive_outcome;
 mod redrive_steering;
 pub(crate) mod scenario;
+mod scheduled;
 mod selecting;
 mod times;
 mod topology;

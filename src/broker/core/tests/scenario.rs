@@ -9,7 +9,7 @@ use crate::base::{
 };
 use crate::broker::policy::{Policy, PolicySpec};
 use crate::broker::*;
-use crate::message::{KeyRule, Message, Route};
+use crate::message::{DeliveryTime, KeyRule, Message, Route};
 use crate::wire::Value;
 
 pub(crate) const CONNECTION: ConnectionId = ConnectionId(1);
@@ -214,7 +214,7 @@ impl Scenario {
             message: Arc::new(message.build()),
             settled: false,
             forbidden: None,
-            delivery_time: None,
+            delivery_time: message.delivery_time,
         }));
         let at = self
             .others
@@ -382,6 +382,7 @@ pub(crate) struct Draft {
     pub(crate) priority: Option<u8>,
     pub(crate) ttl_ms: Option<u32>,
     pub(crate) absolute_expiry: Option<i64>,
+    pub(crate) delivery_time: Option<DeliveryTime>,
 }
 
 pub(crate) fn draft(body: &str) -> Draft {
@@ -400,6 +401,18 @@ impl Draft {
 
     pub(crate) fn priority(mut self, priority: u8) -> Self {
         self.priority = Some(priority);
+        self
+    }
+
+    /// Delivered so many milliseconds after its arrival.
+    pub(crate) fn after(mut self, delay_ms: u64) -> Self {
+        self.delivery_time = Some(DeliveryTime::After(delay_ms));
+        self
+    }
+
+    /// Delivered at this time of the wall clock.
+    pub(crate) fn at(mut self, wall_ms: i64) -> Self {
+        self.delivery_time = Some(DeliveryTime::At(Timestamp(wall_ms)));
         self
     }
 
