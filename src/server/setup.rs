@@ -412,3 +412,22 @@ fn identity(settings: &Settings) -> Identity {
         properties: Some(fields(properties)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Qpid JMS delays messages only where this is offered.
+    #[test]
+    fn delayed_delivery_is_offered_but_not_by_a_strict_broker() {
+        for strict in [false, true] {
+            let settings = Settings {
+                strict,
+                ..Settings::default()
+            };
+            let offered = identity(&settings).offered_capabilities;
+            let is_offered = offered.contains(&Symbol::from(DELAYED_DELIVERY));
+            assert_eq!(is_offered, !strict);
+        }
+    }
+}

@@ -10,6 +10,7 @@
 )]
 
 mod api;
+mod delays;
 mod description;
 mod door;
 mod explain;

@@ -458,7 +458,7 @@ fn crash_where_much_was_over_before_it_was_written_loses_nothing_else() {
         ..Faults::default()
     };
     let (mut elided, mut taken_over) = (0, 0);
-    for seed in [1, 11, 13, 15] {
+    for seed in [1, 11, 12, 15] {
         let more = cut(seed, 600, 1, faults, SimDisk::operations);
         (elided, taken_over) = (elided + more.0, taken_over + more.1);
     }
