@@ -136,6 +136,7 @@ fn options() -> GatewayOptions {
         message_bytes_max: 1 << 24,
         death_evidence: EvidenceLevel::default(),
         key_rule: KeyRule::Specification,
+        delivery_times: true,
         auto_create: Vec::new(),
         temporary_prefix: "amq.gen-".to_owned(),
         counts_returns: false,
