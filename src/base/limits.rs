@@ -119,6 +119,9 @@ pub const GROUPS_KEPT_MS: u64 = 10_000;
 pub const GROUPS_KEPT_MAX: usize = 16;
 /// Messages that a search lists under one hold of the core's lock: sharing each costs little.
 pub const SCAN_SLICE: usize = 128;
+/// Blocks of a queue without a message in the state that is looked for which one listing passes, under
+/// one hold of the core's lock.
+pub const BROWSED_BLOCKS_MAX: usize = 1_024;
 /// Whole queues that are looked through over HTTP at a time; further requests wait.
 pub const HTTP_SCANS_MAX: usize = 4;
 /// Exports and imports of messages over HTTP at a time; further ones are refused.

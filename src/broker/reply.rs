@@ -170,6 +170,8 @@ pub struct Browsed {
     pub queue: QueueId,
     /// The messages, by position.
     pub messages: Vec<BrowsedMessage>,
+    /// The position at which the next ones are looked for; none: there are no more.
+    pub next: Option<Position>,
 }
 
 /// One message in a queue, for management.

@@ -30,7 +30,7 @@ pub(crate) struct Piece {
     /// The messages, by position. Those that were removed between the listing and the reading are
     /// missing.
     pub(crate) messages: Vec<ShownMessage>,
-    /// The position at which the next page begins; none: this is the last page.
+    /// The position at which the next page begins, which may be empty; none: this is the last page.
     pub(crate) next: Option<Position>,
 }
 
@@ -50,8 +50,7 @@ impl<D: Disk> Vhost<D> {
                 next: None,
             });
         };
-        let last = browsed.messages.last();
-        let next = last.map(|last| Position(last.position.0 + 1));
+        let next = browsed.next;
         let wanted = browsed.messages.iter().filter_map(|m| match &m.content {
             Content::OnDisk(wanted) => Some(wanted.clone()),
             Content::Here(..) => None,

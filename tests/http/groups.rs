@@ -97,6 +97,16 @@ fn groups_of_dead_letters_add_up_and_lead_to_their_messages() {
         let key = group["key"].as_str().expect("a key");
         let found = api.get(&format!("{QUEUE}/messages?group={key}"));
         assert_eq!(json!(payloads(&found).len()), group["count"]);
+        // Also in pages of one, each of which goes on right behind it.
+        let (mut paged, mut from) = (0, json!("0"));
+        while let Some(place) = from.as_str() {
+            let page = api.get(&format!(
+                "{QUEUE}/messages?group={key}&count=1&from={place}"
+            ));
+            paged += payloads(&page).len();
+            from = page["next"].clone();
+        }
+        assert_eq!(json!(paged), group["count"]);
         let position = group["sample"][0].as_str().expect("a position");
         let found = api.get(&format!("{QUEUE}/messages?group={key}&position={position}"));
         assert_eq!(found["messages"][0]["position"], position);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Core;
 use super::paging::wanted;
 use crate::base::Position;
+use crate::base::limits::BROWSED_BLOCKS_MAX;
 use crate::broker::queue::{MessageState, Queue};
 use crate::broker::reply::{Browsed, BrowsedMessage, Content};
 
@@ -13,7 +14,8 @@ const READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 impl Core {
     /// Up to `count` messages of a queue in one state, by position, from a position on, fewer where
-    /// many bytes must be read. None if the queue does not exist.
+    /// many bytes must be read or many blocks are passed that have none. None if the queue does not
+    /// exist.
     pub fn browse(
         &self,
         queue: &str,
@@ -22,26 +24,35 @@ impl Core {
         count: usize,
     ) -> Option<Browsed> {
         let queue = self.queue(queue)?;
-        let mut from = from;
-        let places = std::iter::from_fn(|| {
-            let position = queue.messages.find(state, from)?;
-            from = Position(position.0 + 1);
-            Some(position)
-        });
         let (mut messages, mut read_bytes) = (Vec::new(), 0);
-        for position in places.take(count) {
-            let Some((message, bytes)) = browsed(queue, position) else {
-                continue;
+        let mut blocks_left = count.saturating_add(BROWSED_BLOCKS_MAX);
+        let mut next = Some(from);
+        while let Some(from) = next.filter(|_| messages.len() < count) {
+            let position = match queue.messages.find_among(state, from, &mut blocks_left) {
+                Ok(Some(position)) => position,
+                Ok(None) => {
+                    next = None;
+                    break;
+                }
+                Err(place) => {
+                    next = Some(place);
+                    break;
+                }
             };
-            read_bytes += bytes;
-            if read_bytes > READ_BYTES_MAX && !messages.is_empty() {
-                break;
+            if let Some((message, bytes)) = browsed(queue, position) {
+                read_bytes += bytes;
+                if read_bytes > READ_BYTES_MAX && !messages.is_empty() {
+                    next = Some(position);
+                    break;
+                }
+                messages.push(message);
             }
-            messages.push(message);
+            next = Some(Position(position.0 + 1));
         }
         Some(Browsed {
             queue: queue.id,
             messages,
+            next,
         })
     }
 }

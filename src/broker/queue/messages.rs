@@ -529,6 +529,28 @@ impl Messages {
         })
     }
 
+    /// The first message in a state at or behind a position, looking at as many blocks as are left
+    /// at most.
+    ///
+    /// Errors: the position at which it goes on.
+    pub fn find_among(
+        &self,
+        state: MessageState,
+        from: Position,
+        blocks_left: &mut usize,
+    ) -> Result<Option<Position>, Position> {
+        let (first, start) = unpack(from);
+        for (index, subqueue) in self.subqueues.iter().enumerate().skip(first) {
+            let place = if index == first { start } else { 0 };
+            let found = subqueue.find_among(state, place, blocks_left);
+            let found = found.map_err(|place| pack(index, place))?;
+            if let Some(place) = found {
+                return Ok(Some(pack(index, place)));
+            }
+        }
+        Ok(None)
+    }
+
     /// The same, among messages that the journal keeps.
     pub fn find_durable(&self, state: MessageState, from: Position) -> Option<Position> {
         self.search(state, from, |block, at| match block.slot(at) {

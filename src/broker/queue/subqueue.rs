@@ -389,20 +389,49 @@ impl Subqueue {
 
     /// The first message in a state at or behind a place.
     pub fn find(&self, state: MessageState, from: u64) -> Option<u64> {
+        self.find_while(state, from, || true).ok().flatten()
+    }
+
+    /// The same, looking at as many blocks as are left at most.
+    ///
+    /// Errors: the place at which it goes on.
+    pub fn find_among(
+        &self,
+        state: MessageState,
+        from: u64,
+        blocks_left: &mut usize,
+    ) -> Result<Option<u64>, u64> {
+        self.find_while(state, from, || {
+            let left = blocks_left.checked_sub(1);
+            *blocks_left = left.unwrap_or_default();
+            left.is_some()
+        })
+    }
+
+    #[inline]
+    fn find_while(
+        &self,
+        state: MessageState,
+        from: u64,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Option<u64>, u64> {
         let from = from.max(self.first);
         let (mut cell, mut at) = self.split(from - self.first);
         while let Some(entry) = self.blocks.get(cell) {
+            if !goes_on() {
+                return Err(self.first + ((cell << self.shift) + at) as u64);
+            }
             if (state != MessageState::Ready || entry.ready > 0)
                 && let Some(block) = &entry.block
                 && block.count(state) > 0
                 && let Some(found) = block.next(state, at)
             {
-                return Some(self.first + ((cell << self.shift) + found) as u64);
+                return Ok(Some(self.first + ((cell << self.shift) + found) as u64));
             }
             cell += 1;
             at = 0;
         }
-        None
+        Ok(None)
     }
 
     /// Number of ready messages before a place.

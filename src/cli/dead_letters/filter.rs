@@ -18,6 +18,13 @@ pub(in crate::cli) struct FilterFlags {
     /// Only messages that a consumer rejected with this condition, such as app:bad-order
     #[arg(long, value_name = "CONDITION")]
     condition: Vec<String>,
+    #[command(flatten)]
+    more: MessageFlags,
+}
+
+/// The flags about more than reason, queue and error of a death.
+#[derive(Args, Clone, Default)]
+pub(in crate::cli) struct MessageFlags {
     /// Only messages of this group, such as 1:9c2e41aa
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
@@ -61,11 +68,56 @@ pub(in crate::cli) struct FilterFlags {
 
 impl FilterFlags {
     /// Adds the filter to the query of a path.
-    pub(in crate::cli) fn ask(&self, mut path: Path) -> Path {
+    pub(in crate::cli) fn ask(&self, path: Path) -> Path {
+        let path = self.more.ask(path);
         let lists = [
             ("reason", &self.reason),
             ("queue", &self.died_in),
             ("condition", &self.condition),
+        ];
+        with_lists(path, lists)
+    }
+
+    /// The filter as the field of a body.
+    pub(in crate::cli) fn body(&self) -> Map<String, Value> {
+        let more = &self.more;
+        let parts = [
+            ("reason", json!(self.reason)),
+            ("queue", json!(self.died_in)),
+            ("condition", json!(self.condition)),
+            ("group", json!(more.group)),
+            ("container", json!(more.container)),
+            ("user", json!(more.user)),
+            ("cause", json!(more.cause)),
+            ("exchange", json!(more.exchange)),
+            ("routing_key", json!(more.routing_key)),
+            ("message_id", json!(more.message_id)),
+            ("position", json!(more.position)),
+            ("died_after", json!(more.died_after)),
+            ("died_before", json!(more.died_before)),
+            ("redriven", json!(more.redriven)),
+            ("selector", json!(more.selector)),
+            ("body_contains", json!(more.body_contains)),
+        ];
+        let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+        let given = parts.into_iter();
+        let given = given.filter(|(_, value)| !value.is_null() && !is_empty(value));
+        given
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+
+    /// Whether a flag is given.
+    pub(in crate::cli) fn is_any(&self) -> bool {
+        let nothing = Path::of(&[]);
+        self.ask(nothing.clone()) != nothing
+    }
+}
+
+impl MessageFlags {
+    /// Adds this part of the filter to the query of a path.
+    pub(in crate::cli) fn ask(&self, path: Path) -> Path {
+        let lists = [
             ("group", &self.group),
             ("container", &self.container),
             ("user", &self.user),
@@ -74,11 +126,7 @@ impl FilterFlags {
             ("routing_key", &self.routing_key),
             ("message_id", &self.message_id),
         ];
-        for (name, values) in lists {
-            for value in values {
-                path = path.query(name, value);
-            }
-        }
+        let mut path = with_lists(path, lists);
         for position in &self.position {
             path = path.query("position", &position.to_string());
         }
@@ -97,37 +145,19 @@ impl FilterFlags {
         path
     }
 
-    /// The filter as the field of a body.
-    pub(in crate::cli) fn body(&self) -> Map<String, Value> {
-        let parts = [
-            ("reason", json!(self.reason)),
-            ("queue", json!(self.died_in)),
-            ("condition", json!(self.condition)),
-            ("group", json!(self.group)),
-            ("container", json!(self.container)),
-            ("user", json!(self.user)),
-            ("cause", json!(self.cause)),
-            ("exchange", json!(self.exchange)),
-            ("routing_key", json!(self.routing_key)),
-            ("message_id", json!(self.message_id)),
-            ("position", json!(self.position)),
-            ("died_after", json!(self.died_after)),
-            ("died_before", json!(self.died_before)),
-            ("redriven", json!(self.redriven)),
-            ("selector", json!(self.selector)),
-            ("body_contains", json!(self.body_contains)),
-        ];
-        let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
-        let given = parts.into_iter();
-        let given = given.filter(|(_, value)| !value.is_null() && !is_empty(value));
-        given
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
-    }
-
     /// Whether a flag is given.
     pub(in crate::cli) fn is_any(&self) -> bool {
         let nothing = Path::of(&[]);
         self.ask(nothing.clone()) != nothing
     }
+}
+
+/// A path with each value of these parts in its query.
+fn with_lists<const N: usize>(mut path: Path, lists: [(&str, &Vec<String>); N]) -> Path {
+    for (name, values) in lists {
+        for value in values {
+            path = path.query(name, value);
+        }
+    }
+    path
 }

@@ -9,6 +9,6 @@ mod import;
 
 pub(super) use discard::DiscardMessage;
 pub(super) use export::ExportMessages;
-pub(super) use filter::FilterFlags;
+pub(super) use filter::{FilterFlags, MessageFlags};
 pub(super) use groups::DeadLetterGroups;
 pub(super) use import::ImportMessages;

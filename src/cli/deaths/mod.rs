@@ -13,11 +13,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::api::{Api, Path};
+use super::dead_letters::MessageFlags;
 use super::exit::{Failure, FailureKind};
 use super::manage::Task;
 use super::output::{Column, Output, pick, print, print_json, whole_number};
 pub(super) use body::Body;
-pub(super) use story::{Death, Folded, journey};
+pub(super) use story::{Death, Folded, journey, local_time};
 use story::{Letter, Wanted};
 
 /// Bytes of a body that are shown, by default.
@@ -52,9 +53,8 @@ pub(super) struct Deaths {
     /// Only messages that a consumer rejected with this error, such as app:bad-order
     #[arg(long, value_name = "CONDITION")]
     condition: Option<String>,
-    /// Only messages that this JMS selector wants, such as "customer = 'c1'"
-    #[arg(long, value_name = "SELECTOR")]
-    selector: Option<String>,
+    #[command(flatten)]
+    only: MessageFlags,
     /// Begins at this position of the queue
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     from: u64,
@@ -67,6 +67,8 @@ impl Task for Deaths {
         "deaths -p shop orders.dlq --count 5 --format json",
         "deaths orders.dlq --reason rejected --queue orders --format csv",
         "deaths orders.dlq --selector \"customer = 'c1'\"",
+        "deaths orders.dlq --group 1:9c2e41aa --count 1",
+        "deaths orders.dlq --body-contains 4711",
     ];
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
@@ -74,9 +76,10 @@ impl Task for Deaths {
             Err(failure) if failure.kind == FailureKind::NotFound => {
                 // Either there is no such queue, or the broker does not have this request.
                 api.get(&Path::of(&["queues", api.vhost(), &self.queue]))?;
-                if self.selector.is_some() || self.from > 0 {
+                if self.only.is_any() || self.from > 0 {
                     return Err(Failure::usage(
-                        "this broker has no look at messages that takes --selector or --from",
+                        "this broker has no look at messages that takes more than --reason, \
+                         --queue and --condition",
                     ));
                 }
                 super::complain(
@@ -99,9 +102,14 @@ impl Task for Deaths {
             });
             return out.objects(rows.collect(), &columns, true);
         }
+        let is_part = self.is_narrowed() || self.from > 0;
         let stories = letters.iter().enumerate();
         let stories: Vec<String> = stories
-            .map(|(index, letter)| letter.story(index + 1, &self.queue, self.body))
+            .map(|(index, letter)| {
+                // The number says nothing of the place where messages are left out.
+                let place = letter.position().filter(|_| is_part);
+                letter.story((index + 1, place), &self.queue, self.body)
+            })
             .collect();
         if stories.is_empty() {
             let which = if self.is_narrowed() { "such " } else { "" };
@@ -128,7 +136,7 @@ impl Deaths {
     }
 
     fn is_narrowed(&self) -> bool {
-        !self.wanted().is_any() || self.selector.is_some()
+        !self.wanted().is_any() || self.only.is_any()
     }
 
     /// Browses the messages, page by page; also returns the position behind the last one.
@@ -143,14 +151,11 @@ impl Deaths {
             }
             // Few of those that are browsed may match.
             let count = if wanted.is_any() { missing } else { SLICE };
-            let mut path = Path::of(&["queues", api.vhost(), &self.queue, "messages"])
+            let path = Path::of(&["queues", api.vhost(), &self.queue, "messages"])
                 .query("from", &position.to_string())
                 .query("count", &count.to_string())
                 .query("truncate", &self.body.to_string());
-            if let Some(selector) = &self.selector {
-                path = path.query("selector", selector);
-            }
-            let mut slice = api.get(&path)?;
+            let mut slice = api.get(&self.only.ask(path))?;
             let messages = slice.get_mut("messages").map(Value::take);
             let Some(Value::Array(messages)) = messages else {
                 return Err(Failure::new(

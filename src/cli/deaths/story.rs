@@ -279,7 +279,7 @@ fn oldest(deaths: &[Death]) -> Option<&Death> {
 }
 
 /// A time in the local time zone, with its offset from UTC.
-pub(super) fn local_time(ms: i64) -> String {
+pub(in crate::cli) fn local_time(ms: i64) -> String {
     let time = Local.timestamp_millis_opt(ms).single();
     time.map_or_else(
         || format!("{ms} ms"),
@@ -458,6 +458,11 @@ impl Letter {
         })
     }
 
+    /// Its position in its queue, where the broker gives it.
+    pub(super) const fn position(&self) -> Option<u64> {
+        self.position
+    }
+
     /// The position behind the message.
     pub(super) fn behind(&self) -> Option<u64> {
         self.position?.checked_add(1)
@@ -469,10 +474,18 @@ impl Letter {
     }
 
     /// The message with its history in words, with at most `body_max` bytes of its body.
-    pub(super) fn story(&self, number: usize, queue: &str, body_max: u64) -> String {
+    /// `number` counts the messages that are shown; `place` is its position, to be told, too.
+    pub(super) fn story(
+        &self,
+        (number, place): (usize, Option<u64>),
+        queue: &str,
+        body_max: u64,
+    ) -> String {
         let mut lines = Lines(String::new());
+        let place = place.map(|place| format!(" at position {place}"));
         lines.add(&format!(
-            "message {number}: {}",
+            "message {number}{}: {}",
+            place.unwrap_or_default(),
             journey(&self.deaths, self.folded.as_ref(), queue)
         ));
         let (exchange, keys) = self.published();
@@ -583,7 +596,7 @@ mod tests {
 
     #[test]
     fn the_story_tells_each_death_and_what_the_message_carries() {
-        let story = letter().story(1, "orders.dlq", 200);
+        let story = letter().story((1, None), "orders.dlq", 200);
         let expected = [
             "message 1: orders --rejected x3--> 'retry later' --expired--> orders.dlq",
             "  published to the default exchange with routing key 'orders'",
@@ -610,7 +623,7 @@ mod tests {
                 "amqp": {"deaths": [{"queue": "q", "reason": "expired", "count": 1}],
                          "quarantine": quarantine},
             }));
-            let story = letter.story(1, "amq.quarantine", 0);
+            let story = letter.story((1, None), "amq.quarantine", 0);
             story.lines().nth(3).unwrap().to_owned()
         };
         assert_eq!(
@@ -674,7 +687,7 @@ mod tests {
                 "by": {"how": "failed", "container": "billing", "link": "in"},
             }}),
         );
-        let story = letter.story(1, "q", 200);
+        let story = letter.story((1, None), "q", 200);
         let lines: Vec<_> = story.lines().collect();
         let expected = [
             &*format!("  failed here last at {}: failed", local_time(4_000)),
@@ -698,7 +711,7 @@ mod tests {
             "deaths": [entry("late", 9_000), entry("first", 1_000)],
             "deaths_folded": {"entries": 6, "deaths": 600, "until": 5_000},
         }}));
-        let story = letter.story(1, "q", 200);
+        let story = letter.story((1, None), "q", 200);
         let lines: Vec<_> = story.lines().collect();
         assert_eq!(
             lines[0],
@@ -738,7 +751,7 @@ mod tests {
         check([Some("rejected"), Some("orders"), Some("app:bad")], true);
         check([Some("expired"), Some("orders"), None], false);
         check([None, None, Some("app:other")], false);
-        let story = letter.story(1, "q", 200);
+        let story = letter.story((1, None), "q", 200);
         let said = "    app:bad \"no such item\"\n    by user u\n";
         assert!(story.contains(said), "{story}");
         assert_eq!(letter.row("q")["deaths"], 2);
@@ -749,7 +762,7 @@ mod tests {
     #[test]
     fn a_message_that_never_died_says_so() {
         let message = json!({"exchange": "x", "routing_key": "k", "payload_bytes": 0});
-        let story = Letter::read(&message).story(2, "q", 200);
+        let story = Letter::read(&message).story((2, None), "q", 200);
         assert_eq!(
             story,
             "message 2: q\n  published to exchange x with routing key 'k'\n  never died\n  body, 0 bytes\n"

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{Task, confirm};
 use crate::cli::api::{Api, Path};
 use crate::cli::dead_letters::FilterFlags;
+use crate::cli::deaths::local_time;
 use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{Output, pick, print_json, printable};
 
@@ -195,10 +196,11 @@ fn foreseen(dry: &Value) -> String {
     let targets = dry["targets"].as_array().map_or(&[][..], Vec::as_slice);
     let movable: u64 = targets.iter().map(|to| number(to, "messages")).sum();
     let discarded = number(dry, "discarded");
+    let (matched, scanned) = (number(dry, "matched"), number(dry, "scanned"));
     let seen = if dry["complete"] == json!(true) {
-        format!("of {} messages", number(dry, "matched"))
+        format!("{matched} of {scanned} messages match")
     } else {
-        format!("of the first {} messages", number(dry, "scanned"))
+        format!("{matched} of the first {scanned} messages match")
     };
     let what = if discarded > 0 {
         "would be dropped"
@@ -206,7 +208,7 @@ fn foreseen(dry: &Value) -> String {
         "would be moved"
     };
     let mut lines = vec![format!(
-        "{} {seen} {what}; nothing was done",
+        "{seen}, {} {what}; nothing was done",
         movable + discarded
     )];
     for to in targets {
@@ -248,10 +250,12 @@ fn progress(job: &Value) -> String {
         cause => format!(" ({cause})"),
     };
     let moved = number(job, "counts.moved");
-    let mut parts = vec![format!(
-        "{}: {state}{cause}: {moved} moved",
-        text(job, "id")
-    )];
+    let done = match text(job, "target.kind") {
+        "discard" => "dropped",
+        _ => "moved",
+    };
+    let id = text(job, "id");
+    let mut parts = vec![format!("{id}: {state}{cause}: {moved} {done}")];
     for (path, word) in [
         ("outcome.accepted", "accepted"),
         ("outcome.died_again", "died again"),
@@ -269,6 +273,48 @@ fn progress(job: &Value) -> String {
         }
     }
     parts.join(", ")
+}
+
+/// What a job was asked for, by whom, and how far it came, in lines.
+fn told(job: &Value) -> String {
+    let filter = pick(job, "filter").and_then(Value::as_object);
+    let filter = filter.into_iter().flatten().map(|(name, value)| {
+        let values = match value {
+            Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(" or "),
+            value => plain(value),
+        };
+        format!(", {name} {values}")
+    });
+    let mut lines = vec![progress(job)];
+    let from = printable(text(job, "queue"));
+    lines.push(format!("  from {from}{}", filter.collect::<String>()));
+    let targets = pick(job, "targets").and_then(Value::as_array);
+    for to in targets.into_iter().flatten() {
+        let (queue, moved) = (printable(text(to, "queue")), number(to, "moved"));
+        lines.push(format!("  to {queue}: {moved}"));
+    }
+    let at = |name: &str| pick(job, name).and_then(Value::as_i64).map(local_time);
+    let begun = at("created_at").unwrap_or_default();
+    let over = at("ended_at").map(|at| format!(", over at {at}"));
+    let by = printable(text(job, "by"));
+    lines.push(format!(
+        "  asked for by {by} at {begun}{}",
+        over.unwrap_or_default()
+    ));
+    let note = text(job, "note");
+    if !note.is_empty() {
+        lines.push(format!("  note: {}", printable(note)));
+    }
+    lines.join("\n")
+}
+
+/// A value in a line of text.
+fn plain(value: &Value) -> String {
+    printable(
+        &value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned),
+    )
 }
 
 /// Waits until a job is over, and draws a line of progress for people.
@@ -349,10 +395,15 @@ impl Task for Redrive {
             state => {
                 let what = format!("redrive '{id}' is {state}: {}", text(&job, "cause"));
                 let failure = Failure::new(FailureKind::Data, what);
-                Err(if state == "paused" {
-                    failure.advise(format!("'coroner resume_redrive {id}' goes on"))
-                } else {
-                    failure
+                Err(match (state, text(&job, "cause")) {
+                    ("paused", _) => {
+                        failure.advise(format!("'coroner resume_redrive {id}' goes on"))
+                    }
+                    (_, "died_again") => failure.advise(format!(
+                        "'coroner deaths {} --redriven true --count 1' says why they died again",
+                        self.queue
+                    )),
+                    _ => failure,
                 })
             }
         }
@@ -372,7 +423,10 @@ impl Task for RedriveStatus {
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
         let job = api.get(&job_path(api, &self.id))?;
-        out.fields(&job)
+        if out.is_json() || out.is_separated() {
+            return out.fields(&job);
+        }
+        out.done(told(&job))
     }
 }
 
@@ -439,9 +493,34 @@ mod tests {
     }
 
     #[test]
+    fn the_status_of_a_redrive_says_what_was_asked_for_and_by_whom() {
+        let job = json!({
+            "id": "fix", "queue": "orders.dlq", "state": "completed", "cause": null, "by": "alice",
+            "note": "fixed in 2.14.1", "created_at": 1_763_744_920_000_i64, "ended_at": null,
+            "counts": {"moved": 63}, "outcome": {"accepted": 63}, "target": {"kind": "origin"},
+            "filter": {"group": ["1:9c2e41aa", "1:07d1f3b2"], "redriven": false},
+            "targets": [{"queue": "orders", "moved": 63}],
+        });
+        let told = told(&job);
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines[0], "fix: completed: 63 moved, 63 accepted");
+        assert_eq!(
+            lines[1],
+            "  from orders.dlq, group 1:9c2e41aa or 1:07d1f3b2, redriven false"
+        );
+        assert_eq!(lines[2], "  to orders: 63");
+        assert!(lines[3].starts_with("  asked for by alice at 20"), "{told}");
+        assert!(!lines[3].contains("over at"), "{told}");
+        assert_eq!(lines[4], "  note: fixed in 2.14.1");
+        let dropped = json!({"id": "d", "state": "completed", "counts": {"moved": 5},
+                             "target": {"kind": "discard"}});
+        assert_eq!(progress(&dropped), "d: completed: 5 dropped");
+    }
+
+    #[test]
     fn a_dry_run_is_told_in_lines() {
         let dry = json!({
-            "matched": 1_530, "scanned": 1_528, "complete": true, "discarded": 0,
+            "matched": 414, "scanned": 1_530, "complete": true, "discarded": 0,
             "targets": [{"queue": "orders", "messages": 412, "consumers": 3, "room": 99_588}],
             "skipped": {"held": 2, "no_target": 0, "not_allowed": 0, "same_queue": 0},
             "warnings": ["look out"],
@@ -450,7 +529,7 @@ mod tests {
         let lines: Vec<&str> = told.lines().collect();
         assert_eq!(
             lines[0],
-            "412 of 1530 messages would be moved; nothing was done"
+            "414 of 1530 messages match, 412 would be moved; nothing was done"
         );
         assert!(lines[1].contains("to orders") && lines[1].contains("room for 99588"));
         assert!(lines[2].contains("held by a consumer"), "{}", lines[2]);

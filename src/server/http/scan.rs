@@ -99,17 +99,16 @@ impl Scan {
         self.scanned
     }
 
-    /// The messages that the filter means among the next few, at most `looked_max`; none: the queue
+    /// The messages that the filter means among the next few, at most `found_max`; none: the queue
     /// is through. Blocks on the disk.
-    pub(super) fn slice(
-        &mut self,
-        looked_max: usize,
-    ) -> Result<Option<Vec<ShownMessage>>, Failure> {
+    pub(super) fn slice(&mut self, found_max: usize) -> Result<Option<Vec<ShownMessage>>, Failure> {
         let Some(from) = self.next else {
             return Ok(None);
         };
         let (from, count) = match self.filter.positions() {
-            None => (from, looked_max.min(SCAN_SLICE)),
+            None if self.filter.is_empty() => (from, found_max.min(SCAN_SLICE)),
+            // Few of them may be meant.
+            None => (from, SCAN_SLICE),
             Some(positions) => {
                 let place = positions.partition_point(|position| *position < from.0);
                 let Some(position) = positions.get(place) else {
@@ -122,9 +121,13 @@ impl Scan {
         let piece = self.vhost.browse(&self.queue, self.state, from, count);
         let piece = piece.map_err(failed)?;
         self.next = piece.next;
-        self.scanned += piece.messages.len() as u64;
         let mut found = Vec::new();
         for seen in piece.messages {
+            if found.len() == found_max {
+                self.next = Some(seen.position);
+                break;
+            }
+            self.scanned += 1;
             if self.is_meant(&seen)? {
                 found.push(seen);
             }

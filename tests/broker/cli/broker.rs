@@ -179,7 +179,7 @@ fn a_rejected_message_tells_its_story_where_it_lies() {
 fn check_narrowed(bench: &Bench) {
     let narrowed = |flags: &[&str]| {
         let told = bench.managed(&[&["deaths", "dead"], flags].concat());
-        told.contains("message 1: work")
+        told.contains("message 1 at position 0: work")
     };
     assert!(narrowed(&["--reason", "rejected", "--queue", "work"]));
     assert!(!narrowed(&["--reason", "expired"]));
@@ -188,6 +188,9 @@ fn check_narrowed(bench: &Bench) {
     assert!(narrowed(&["--selector", "tries = 3"]));
     assert!(!narrowed(&["--selector", "tries = 4"]));
     assert!(!narrowed(&["--from", "1"]));
+    assert!(narrowed(&["--position", "0"]));
+    assert!(!narrowed(&["--body-contains", "what is not in it"]));
+    assert!(!narrowed(&["--group", "1:00000000"]));
     let csv = bench.managed(&["deaths", "dead", "--format", "csv"]);
     let [heading, row] = csv
         .lines()

@@ -2,8 +2,10 @@
 
 use super::redrive::{rights, spec};
 use super::scenario::{CONNECTION, Scenario, draft, number, text};
-use crate::base::limits::{BATCH_NS_MAX, ROUTED_QUEUES_MAX};
-use crate::base::{ConnectionId, ConsumerId, Meter, Name, PublisherId, SessionId, Step};
+use crate::base::limits::{BATCH_NS_MAX, BROWSED_BLOCKS_MAX, ROUTED_QUEUES_MAX};
+use crate::base::{
+    ConnectionId, ConsumerId, Meter, Name, Position, PublisherId, Seed, SessionId, Step,
+};
 use crate::broker::policy::{Policy, PolicySpec};
 use crate::broker::redrive::{NewRedrive, RedriveCommand, RedriveTarget};
 use crate::broker::*;
@@ -453,4 +455,32 @@ fn queues_with_dead_letters_that_wait_are_tried_again_in_pieces_all_of_them() {
     assert_eq!(s.counts("dlq"), (500, 0, 0));
     assert_eq!(s.counts("w499"), (0, 0, 0));
     assert!(s.core.queue("other").unwrap().messages.live() > 300);
+}
+
+/// A dry run asked a queue of ten million for those that a consumer holds: all of its blocks were
+/// passed under one hold.
+#[test]
+fn a_listing_passes_a_bounded_number_of_blocks_without_what_is_looked_for() {
+    let mut s = Scenario::with(CoreOptions {
+        block_shift: 1,
+        ..CoreOptions::new(Name::from("/"), Seed(7))
+    });
+    s.queue("q", &[]);
+    let messages = 3 * BROWSED_BLOCKS_MAX as u64 * 2;
+    for _ in 0..messages {
+        s.publish("q", &draft("m"));
+    }
+    let held = s.take(1, "q", messages - 1);
+    assert_eq!(held.len() as u64, messages - 1);
+    let (mut found, mut pieces, mut next) = (Vec::new(), 0, Some(Position(0)));
+    while let Some(from) = next {
+        let browsed = s
+            .core
+            .browse("q", queue::MessageState::Ready, from, 5)
+            .unwrap();
+        found.extend(browsed.messages.iter().map(|one| one.position));
+        (pieces, next) = (pieces + 1, browsed.next);
+    }
+    assert_eq!(found.len(), 1);
+    assert!((3..=4).contains(&pieces), "{pieces}");
 }
