@@ -281,6 +281,47 @@ fn deaths_that_are_over_before_they_were_written_leave_one_number() {
     check(between, &[2, 6], expect, &[(DEAD, 2, 3), (DEAD, 6, 7)]);
 }
 
+/// They waited for the journal's thread one by one, as many as there were deaths.
+#[test]
+fn of_deaths_that_are_over_only_one_number_waits() {
+    let opened = store::open(
+        SimDisk::default(),
+        store::StoreOptions::default(),
+        1,
+        |_| (),
+    );
+    let (journal, _writer) = opened.unwrap().start();
+    let lives = [life(Q, 2, 1), life(Q, 3, 2), life(Q, 4, 3)];
+    let step = |step: usize| lives.iter().map(move |life| life[step].clone());
+    let records = (2..).zip((0..3).flat_map(step)).map(|(lsn, facts)| Record {
+        lsn: Lsn(lsn),
+        wall: Timestamp(1),
+        facts: facts.into(),
+        named: true,
+    });
+    journal.fill_with(journal.reserve(), |appending| {
+        append(
+            appending,
+            &Name::from("v"),
+            records,
+            [].into_iter(),
+            Lsn(10),
+        )
+    });
+    assert_eq!(journal.waiting().records, 1);
+    let one_number = Record {
+        lsn: Lsn(2),
+        wall: Timestamp(1),
+        facts: vec![died(Q, 3)].into(),
+        named: false,
+    };
+    let one_number = Stored::new(Name::from("v"), one_number);
+    assert_eq!(
+        journal.waiting().bytes,
+        store::Payload::size_hint(&one_number)
+    );
+}
+
 #[test]
 fn what_overflows_goes_without_what_made_room_for() {
     let records = vec![
