@@ -116,8 +116,8 @@ pub use broker::registry::RegistryError;
 pub use cli::main;
 pub use config::Settings;
 pub use management::{
-    Culprit, Explanation, LifeStep, NextStep, Refusal, Status, TargetQueue, TracedSetting,
-    Whereabouts,
+    Culprit, Explanation, LifeStep, NextStep, RedriveForecast, RedriveGoal, RedriveRequest,
+    RedriveStatus, Refusal, Status, TargetQueue, TracedSetting, Whereabouts,
 };
 pub use metrics::Detail;
 pub use server::{

@@ -20,6 +20,7 @@ mod node;
 mod operations;
 mod path;
 pub mod rates;
+mod redriving;
 mod refusal;
 pub mod samples;
 pub(crate) mod token;
@@ -36,6 +37,8 @@ pub use node::handle;
 pub use node::{Answer, Audited, Caller, Outcome, Prepared, Progress, RequestError};
 pub use operations::{DeclaredQueue, DeleteIf, Operations};
 pub use path::{BindingPath, BindingsQuery};
+pub use redriving::{RedriveForecast, RedriveGoal, RedriveRequest, RedriveStatus};
+pub(crate) use redriving::{check_note, check_redrive_id, rate_milli, share_ppm};
 pub use refusal::{Refusal, Status};
 
 #[cfg(test)]

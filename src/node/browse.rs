@@ -8,6 +8,7 @@ use crate::base::{Millis, Position};
 use crate::broker::queue::MessageState;
 use crate::broker::{BrowsedMessage, Content};
 use crate::message::{Message, Route};
+use crate::search::Candidate;
 use crate::store::Disk;
 
 /// A message as it is shown.
@@ -22,6 +23,18 @@ pub(crate) struct ShownMessage {
     pub(crate) failures: u32,
     /// Requeues in this queue.
     pub(crate) acquired: u32,
+}
+
+impl ShownMessage {
+    /// The message as filters and groups see it.
+    pub(crate) fn candidate(&self) -> Candidate<'_> {
+        Candidate {
+            position: self.position,
+            message: &self.message,
+            route: &self.route,
+            failures: self.failures,
+        }
+    }
 }
 
 /// A page of a queue's messages.

@@ -41,7 +41,7 @@ pub use alarm::Alarms;
 pub(crate) use browse::ShownMessage;
 pub(crate) use clock::Clock;
 pub(crate) use connection::{Connection, Output};
-pub(crate) use node::{Node, NodeParts};
+pub(crate) use node::{Node, NodeParts, redrive_rights};
 pub(crate) use outbox::Outbox;
 pub(crate) use sampled::Sampled;
 pub use stats::{LockHolds, VhostStats};

@@ -273,7 +273,7 @@ fn no_vhost(name: &str) -> Refusal {
     RegistryError::NoVhost { name }.into()
 }
 
-fn failed(vhost: &str) -> Refusal {
+pub(super) fn failed(vhost: &str) -> Refusal {
     internal(format!("the vhost '{vhost}' failed"))
 }
 

@@ -52,6 +52,7 @@ mod progress;
 #[cfg(feature = "http")]
 mod rates;
 mod recover;
+mod redriving;
 #[cfg(feature = "cli")]
 mod service;
 mod setup;

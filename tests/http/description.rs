@@ -70,6 +70,7 @@ fn check(place: &str, schema: &Value, value: &Value) {
         Some("string") => value.is_string(),
         Some("boolean") => value.is_boolean(),
         Some("integer") => value.is_u64() || value.is_i64(),
+        Some("number") => value.is_number(),
         other => panic!("{place}: type {other:?}"),
     };
     assert!(is, "{place}: {value} is no {}", schema["type"]);

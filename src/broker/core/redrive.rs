@@ -38,6 +38,9 @@ use crate::deaths::{History, RecentlyRedriven};
 /// Time after which jobs that are over are looked at again: whether they still learn, and are kept.
 const LOOK_EVERY_MS: u64 = 10 * 60 * 1_000;
 
+/// Time over which the rate of a job is measured, at least.
+const PACE_MS: u64 = 1_000;
+
 /// The jobs of a vhost.
 #[derive(Debug, Default)]
 pub(super) struct Redrives {
@@ -72,10 +75,41 @@ struct Job {
     ramp: Option<bool>,
     /// When the last message of its batch was moved.
     batch_moved_at: Millis,
+    /// When messages were moved last, for the rate.
+    pace: Pace,
     /// Whether it still learns what became of messages.
     is_learning: bool,
     /// Moved messages that a restart did not find, by queue: the journal is to be told.
     lost: Vec<(Name, u64)>,
+}
+
+/// Two looks at how many messages were moved, at least a second apart.
+#[derive(Debug)]
+struct Pace {
+    before: (Millis, u64),
+    last: (Millis, u64),
+}
+
+impl Pace {
+    const fn new(now: Millis, moved: u64) -> Self {
+        Self {
+            before: (now, moved),
+            last: (now, moved),
+        }
+    }
+
+    fn note(&mut self, now: Millis, moved: u64) {
+        if now.since(self.last.0) >= PACE_MS {
+            (self.before, self.last) = (self.last, (now, moved));
+        }
+    }
+
+    /// Thousandths of a message a second, since the look before the last.
+    fn rate_milli(&self, now: Millis, moved: u64) -> u64 {
+        let (at, before) = self.before;
+        let passed_ms = now.since(at).max(1);
+        moved.saturating_sub(before).saturating_mul(1_000_000) / passed_ms
+    }
 }
 
 /// What is known of the rights of a job's user.
@@ -106,6 +140,7 @@ impl Job {
             raised_at: now.mono,
             ramp: decided,
             batch_moved_at: now.mono,
+            pace: Pace::new(now.mono, kept.counts.moved),
             is_learning: true,
             lost: Vec::new(),
             kept,
@@ -240,6 +275,14 @@ impl Core {
     /// A redrive by its id.
     pub fn redrive(&self, id: &str) -> Option<&RedriveJob> {
         self.redrives.of(id).map(|job| &job.kept)
+    }
+
+    /// Thousandths of a message a second that a redrive moves now, over the last second or two; of a
+    /// slower one since the move before the last.
+    pub fn redrive_rate(&self, job: &RedriveJob, now: Millis) -> u64 {
+        let goes_on = matches!(job.state, RedriveState::Running | RedriveState::Waiting);
+        let known = self.redrives.jobs.get(&job.number).filter(|_| goes_on);
+        known.map_or(0, |known| known.pace.rate_milli(now, job.counts.moved))
     }
 
     /// The users of redrives that are not over: the core has to be told when their rights change.

@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(300);
 ///
 /// Without --to-queue, --to-exchange and the like each goes back to the queue in which a consumer
 /// rejected it last, as it came there the first time. Ends with 65 if the redrive stopped because
-/// messages died again. Ctrl-C leaves it running.
+/// messages died again. Ctrl-C leaves it running. docs/REDRIVE.md tells what it counts and waits for.
 #[derive(Args)]
 #[allow(
     clippy::struct_excessive_bools,

@@ -34,7 +34,7 @@ pub use openapi::{description, markdown};
 pub use paging::{Frame, Listing, Window};
 pub use publish::Publication;
 pub use query::Query;
-pub use redrive::{check_redrive_id, redrive, redrive_spec};
+pub use redrive::{forecast, redrive, redrive_spec};
 pub use route::{Endpoint, Method, Params, Route, RouteMatch, find};
 pub use shape::{Answer, Field};
 pub use source::{Source, check_content_type};

@@ -7,9 +7,9 @@ use serde_json::{Value as Json, json};
 use super::failure::Failure;
 use super::fields::Fields;
 use super::filter::{filter_json, filter_of_json};
-use crate::base::limits::{REDRIVE_ID_BYTES_MAX, REDRIVE_NOTE_BYTES_MAX, REDRIVE_RATE_MAX};
 use crate::base::{Name, check_routing_key};
 use crate::broker::redrive::{RedriveCause, RedriveJob, RedriveSpec, RedriveStop, RedriveTarget};
+use crate::management::{RedriveForecast, check_note, rate_milli, share_ppm};
 
 /// The fields of a body.
 const FIELDS: [&str; 9] = [
@@ -17,31 +17,13 @@ const FIELDS: [&str; 9] = [
 ];
 /// The kinds of targets, for the text of a refusal.
 const KINDS: &str = "origin, first, original, queue, exchange, discard";
-/// The smallest rate, in thousandths of a message a second.
-const RATE_MILLI_MIN: f64 = 100.0;
-
-/// Checks the id of a redrive.
-pub fn check_redrive_id(id: &str) -> Result<(), Failure> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if !id.is_empty() && id.len() <= REDRIVE_ID_BYTES_MAX && id.bytes().all(is_plain) {
-        return Ok(());
-    }
-    Err(Failure::bad_request(format!(
-        "the id of a redrive has 1 to {REDRIVE_ID_BYTES_MAX} characters, each a letter, digit, '.', \
-         '_' or '-'"
-    )))
-}
 
 /// What the body of a request asks for.
 pub fn redrive_spec(fields: &Fields) -> Result<RedriveSpec, Failure> {
     fields.allow(&FIELDS)?;
     fields.require(&["queue"])?;
     let note = fields.text("note")?;
-    if note.is_some_and(|note| note.len() > REDRIVE_NOTE_BYTES_MAX) {
-        return Err(Failure::bad_request(format!(
-            "the field 'note' has more than {REDRIVE_NOTE_BYTES_MAX} bytes"
-        )));
-    }
+    check_note(note.unwrap_or_default())?;
     Ok(RedriveSpec {
         queue: Name::from(fields.text("queue")?.unwrap_or_default()),
         filter: match fields.get("filter") {
@@ -116,21 +98,7 @@ fn rate(fields: &Fields) -> Result<Option<u64>, Failure> {
     let Some(given) = fields.get("rate") else {
         return Ok(None);
     };
-    let rate_milli = given.as_f64().map(|rate| (rate * 1_000.0).round());
-    #[allow(clippy::cast_precision_loss, reason = "the bound is a small number")]
-    let bounds = RATE_MILLI_MIN..=(REDRIVE_RATE_MAX * 1_000) as f64;
-    let rate_milli = rate_milli.filter(|rate| bounds.contains(rate));
-    let Some(rate_milli) = rate_milli else {
-        return Err(Failure::bad_request(format!(
-            "the field 'rate' must be a number of messages a second from 0.1 to {REDRIVE_RATE_MAX}"
-        )));
-    };
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is within the bounds just checked"
-    )]
-    Ok(Some(rate_milli as u64))
+    Ok(Some(rate_milli(given.as_f64())?))
 }
 
 fn stop(fields: &Fields) -> Result<Option<RedriveStop>, Failure> {
@@ -148,21 +116,7 @@ fn stop(fields: &Fields) -> Result<Option<RedriveStop>, Failure> {
     let deaths = unsigned(&given, "deaths")?.unwrap_or(RedriveStop::DEFAULT.deaths);
     let share_ppm = match given.get("share") {
         None => RedriveStop::DEFAULT.share_ppm,
-        Some(share) => {
-            let share = share.as_f64().filter(|share| (0.0..=1.0).contains(share));
-            let Some(share) = share else {
-                return Err(Failure::bad_request(
-                    "the field 'share' must be a number from 0 to 1",
-                ));
-            };
-            #[allow(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "it is at most a million"
-            )]
-            let ppm = (share * 1_000_000.0).round() as u32;
-            ppm
-        }
+        Some(share) => share_ppm(share.as_f64())?,
     };
     Ok(Some(RedriveStop { deaths, share_ppm }))
 }
@@ -172,8 +126,8 @@ fn unsigned(fields: &Fields, name: &str) -> Result<Option<u64>, Failure> {
     given.map_err(|_| Failure::bad_request(format!("the field '{name}' must not be negative")))
 }
 
-/// The JSON of a job.
-pub fn redrive(vhost: &str, job: &RedriveJob) -> Json {
+/// The JSON of a job that moves so many thousandths of a message a second now.
+pub fn redrive(vhost: &str, (job, now_milli): (&RedriveJob, u64)) -> Json {
     let (counts, outcome, spec) = (&job.counts, &job.outcome, &job.spec);
     let targets = job.targets.iter().filter(|to| !to.is_rest());
     let targets = targets.map(|to| json!({ "queue": &*to.queue, "moved": to.moved }));
@@ -189,6 +143,7 @@ pub fn redrive(vhost: &str, job: &RedriveJob) -> Json {
         "note": spec.note.as_deref(),
         "created_at": job.created_at.0,
         "ended_at": job.ended_at.map(|at| at.0),
+        "rate_now": per_second(now_milli),
         "batch": job.batch,
         "counts": {
             "matched": counts.matched,
@@ -217,6 +172,35 @@ pub fn redrive(vhost: &str, job: &RedriveJob) -> Json {
             "share": f64::from(stop.share_ppm) / 1_000_000.0,
         })),
         "unsafe": spec.is_unsafe,
+    })
+}
+
+/// The JSON of what a redrive would do.
+pub fn forecast(forecast: &RedriveForecast) -> Json {
+    let targets = forecast.targets.iter().map(|goal| {
+        json!({
+            "queue": goal.queue,
+            "messages": goal.messages,
+            "consumers": goal.consumers,
+            "room": goal.room,
+            "durable": goal.durable,
+        })
+    });
+    let sample = forecast.sample.iter().map(u64::to_string);
+    json!({
+        "matched": forecast.matched,
+        "scanned": forecast.scanned,
+        "complete": forecast.is_complete,
+        "targets": targets.collect::<Vec<_>>(),
+        "discarded": forecast.discarded,
+        "skipped": {
+            "held": forecast.held,
+            "no_target": forecast.no_target,
+            "not_allowed": forecast.not_allowed,
+            "same_queue": forecast.same_queue,
+        },
+        "sample": sample.collect::<Vec<_>>(),
+        "warnings": forecast.warnings,
     })
 }
 
@@ -307,15 +291,5 @@ mod tests {
         }
         let note = format!(r#"{{"queue": "q", "note": "{}"}}"#, "n".repeat(1_025));
         assert!(asked(&note).unwrap_err().contains("1024"));
-    }
-
-    #[test]
-    fn ids_are_short_and_plain() {
-        for id in ["a", "fix-2.14_1", &"x".repeat(64)] {
-            assert_eq!(check_redrive_id(id), Ok(()), "{id}");
-        }
-        for id in ["", "a b", "\u{e4}", "a/b", &"x".repeat(65)] {
-            assert!(check_redrive_id(id).is_err(), "{id}");
-        }
     }
 }

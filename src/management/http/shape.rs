@@ -84,6 +84,7 @@ const REDRIVE: &[Field] = &[
     ("settled", "boolean"),
     ("by", "string"),
     ("created_at", "integer"),
+    ("rate_now", "number"),
     ("batch", "integer"),
     ("counts", "object"),
     ("outcome", "object"),

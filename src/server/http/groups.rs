@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::api::Call;
 use super::messages::{position, readable_queue, wanted_state};
 use super::reply::Reply;
-use super::scan::{Scan, candidate, may_ask_for_users, scanning};
+use super::scan::{Scan, may_ask_for_users, scanning};
 use super::work::failed;
 use crate::base::Name;
 use crate::base::limits::{GROUPS_KEPT_MS, GROUPS_SCAN_MS, GROUPS_SCANNED_MAX, SCAN_SLICE};
@@ -53,7 +53,7 @@ pub(super) async fn groups(call: &Call<'_>) -> Result<Reply, Failure> {
                 break;
             };
             for seen in &found {
-                groups.add(&candidate(seen), identity.viewer());
+                groups.add(&seen.candidate(), identity.viewer());
             }
         }
         let scanned = Scanned {

@@ -12,7 +12,7 @@ use crate::base::{Name, Position};
 use crate::broker::queue::MessageState;
 use crate::management::http::Failure;
 use crate::node::ShownMessage;
-use crate::search::{Candidate, DeathFilter, Verdict};
+use crate::search::{DeathFilter, Verdict};
 use crate::server::{Store, Vhost};
 
 /// Permits for looking through whole queues, which takes seconds: other long work goes on beside.
@@ -136,7 +136,7 @@ impl Scan {
     }
 
     fn is_meant(&self, seen: &ShownMessage) -> Result<bool, Failure> {
-        let candidate = candidate(seen);
+        let candidate = seen.candidate();
         match self.filter.verdict(&candidate) {
             Verdict::Matches => Ok(true),
             Verdict::Differs => Ok(false),
@@ -150,16 +150,6 @@ impl Scan {
                 Ok(self.filter.is_in(&candidate, &begin))
             }
         }
-    }
-}
-
-/// A message as filters and groups see it.
-pub(super) fn candidate(seen: &ShownMessage) -> Candidate<'_> {
-    Candidate {
-        position: seen.position,
-        message: &seen.message,
-        route: &seen.route,
-        failures: seen.failures,
     }
 }
 

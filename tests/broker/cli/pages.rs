@@ -94,7 +94,7 @@ fn the_readme_works_from_its_beginning_to_its_end() {
         match mark.as_str() {
             "story" => story = Some(block),
             "deaths" => told = Some(place.run(&block, &variables)),
-            "manage" => drop(place.run(&block, &variables)),
+            "redrive" | "manage" => drop(place.run(&block, &variables)),
             // These need a build, or an installation, and are run by .ci/run.
             "run" | "install" | "go" | "output" | "test" | "first_dead_letter.py" => {}
             other => panic!("'{other}' is run by nobody"),

@@ -72,7 +72,7 @@ impl Core {
                 Next::At(job.wake_at)
             }
         };
-        self.tell_progress(&mut job);
+        self.tell_progress(turn.now, &mut job);
         match next {
             Next::Again => {
                 job.is_scheduled = true;
@@ -91,10 +91,11 @@ impl Core {
     }
 
     /// Tells the journal how far a job came: in the record of what it moved.
-    fn tell_progress(&mut self, job: &mut Job) {
+    fn tell_progress(&mut self, now: Now, job: &mut Job) {
         let reached = (job.kept.counts, job.kept.cursor);
         if job.told != reached {
             job.told = reached;
+            job.pace.note(now.mono, job.kept.counts.moved);
             #[cfg(test)]
             if is_planted(Plant::ProgressNotTold) {
                 return;
@@ -143,7 +144,7 @@ impl Core {
             job.kept.cursor = Position(position.0 + 1);
             job.kept.counts.raise_matched();
             if self.recorder.is_long() {
-                self.tell_progress(job);
+                self.tell_progress(turn.now, job);
                 self.recorder.cut(turn.now, turn.effects);
             }
             if turn.effects.meter.spent_ns() - begun_ns >= SLICE_NS {

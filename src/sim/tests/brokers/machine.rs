@@ -433,8 +433,9 @@ impl Machine {
 
     pub(super) fn alarm(&mut self) {
         // Large messages that arrive are more than this: they are let in one after the other.
+        let kept_bytes = self.node.alarms.connections().bytes();
         let _ = self.watch.look(Limits {
-            memory_bytes: self.shape.memory_budget * 4,
+            memory_bytes: self.shape.memory_budget * 4 + kept_bytes,
             disk_free_bytes: 0,
         });
     }

@@ -5,10 +5,10 @@ use super::world::{Fault, Trial};
 use crate::base::plant::{Plant, plant};
 
 /// Worlds until each planted fault is found, at most.
-const WORLDS: u64 = 100;
+const WORLDS: u64 = 300;
 
 #[test]
-fn each_planted_fault_is_found_within_a_hundred_worlds() {
+fn each_planted_fault_is_found_within_three_hundred_worlds() {
     let mut missed = Vec::new();
     for fault in Plant::ALL {
         plant(Some(fault));

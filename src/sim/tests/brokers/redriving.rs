@@ -14,7 +14,7 @@ use crate::broker::redrive::{
     RedriveTarget, Steering,
 };
 use crate::broker::{Command, Core, Error, Reply};
-use crate::search::{Candidate, DeathFilter};
+use crate::search::DeathFilter;
 use crate::wire::Value;
 
 /// Redrives of one world at most.
@@ -303,15 +303,8 @@ impl World {
             let vhost = self.machine.vhost();
             let piece = vhost.browse(&spec.queue, state, Position(0), usize::MAX);
             let piece = piece.map_err(|_| "the vhost failed")?;
-            let meant = piece.messages.iter().filter(|seen| {
-                let candidate = Candidate {
-                    position: seen.position,
-                    message: &seen.message,
-                    route: &seen.route,
-                    failures: seen.failures,
-                };
-                spec.means(&candidate).0
-            });
+            let meant = piece.messages.iter();
+            let meant = meant.filter(|seen| spec.means(&seen.candidate()).0);
             matched += meant.count() as u64;
         }
         Ok(matched)
