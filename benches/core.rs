@@ -212,6 +212,7 @@ impl Bench {
                 exclusive: false,
                 passing: false,
                 selector: None,
+                timeout_ms: None,
                 evidence: None,
             }));
             bench.apply(Command::ConsumerFlow {

@@ -292,6 +292,7 @@ fn core() -> Core {
             exclusive: false,
             passing: false,
             selector: None,
+            timeout_ms: None,
             evidence: None,
         }),
         Command::ConsumerFlow {

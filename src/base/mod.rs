@@ -34,4 +34,4 @@ pub use random::Random;
 pub use serial::Serial;
 pub(crate) use signal::Signal;
 pub use table::{Id, Table};
-pub use time::{Millis, Now, Timestamp};
+pub use time::{Millis, Now, Stamp, Timestamp};

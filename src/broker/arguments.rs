@@ -131,6 +131,8 @@ pub struct QueueArguments {
     pub single_active_consumer: bool,
     /// `x-delayed-retry-type` and what else begins so; absent: those of a policy, else no delays.
     pub delayed_retry: RetryKeys,
+    /// `x-consumer-timeout`, at most [`DURATION_MS_MAX`]; 0: none.
+    pub consumer_timeout_ms: Option<u64>,
     /// The arguments in the types that are echoed back, `x-queue-type` included.
     echoed: Vec<(Name, Value)>,
 }
@@ -236,6 +238,7 @@ impl QueueArguments {
                 Value::Bool(single) => self.single_active_consumer = *single,
                 other => return Err(format!("must be a boolean, not {}", show(Some(other)))),
             },
+            "x-consumer-timeout" => self.consumer_timeout_ms = Some(read_duration(value, 0)?),
             "x-delayed-retry-type" => self.delayed_retry.read_type(value)?,
             "x-delayed-retry-min" => self.delayed_retry.read_min(value)?,
             "x-delayed-retry-max" => self.delayed_retry.read_max(value)?,
@@ -469,8 +472,9 @@ pub const KNOWN: [&str; 31] = [
 ];
 
 /// Arguments that make another queue, in the order they are compared.
-const COMPARED: [&str; 22] = [
+const COMPARED: [&str; 23] = [
     QUEUE_TYPE,
+    "x-consumer-timeout",
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
     "x-dead-letter-strategy",

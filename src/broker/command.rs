@@ -314,6 +314,9 @@ pub enum UpkeepCommand {
     },
     /// Sets what happens to dead letters without a target from now on.
     Undeliverable(Undeliverable),
+    /// Sets how long consumers of quorum queues may hold a delivery from now on, in milliseconds,
+    /// where neither argument nor policy says; 0: any time.
+    ConsumerTimeout(u64),
     /// A block was read back, as [`Effects::loads`](super::Effects::loads) asked.
     PagedIn(PagedIn),
     /// Evict blocks, the newest first.
@@ -409,6 +412,8 @@ pub struct Consume {
     pub passing: bool,
     /// The messages that it accepts; none: all.
     pub selector: Option<Arc<Selector>>,
+    /// How long it may hold a delivery, in milliseconds; 0: any time; none: as its queue says.
+    pub timeout_ms: Option<u32>,
     /// Connection, user and address, for the history of messages that die by its outcome.
     pub evidence: Option<Arc<Evidence>>,
 }

@@ -23,6 +23,8 @@ pub struct QueueCounters {
     pub accepted: u64,
     /// Deliveries that were requeued, those never sent not counted.
     pub returned: u64,
+    /// Deliveries that were requeued because a consumer held them for too long.
+    pub timed_out: u64,
     /// Deaths, by reason.
     pub dead: ByReason,
     /// Dead letters that left for at least one target, by reason.
@@ -57,6 +59,8 @@ pub struct Counters {
     pub delivered: u64,
     /// Deliveries of messages that a consumer had before.
     pub redelivered: u64,
+    /// Deliveries that were requeued because a consumer held them for too long.
+    pub timed_out: u64,
     /// Deliveries by the outcome that consumers gave.
     pub settled: Settled,
     /// Deaths, by reason.

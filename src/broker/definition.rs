@@ -35,6 +35,8 @@ pub struct Definition {
     pub delivery_limit: Option<i64>,
     /// `delayed-retry-type` and what else begins so.
     pub delayed_retry: RetryKeys,
+    /// `consumer-timeout`, in milliseconds; 0: none.
+    pub consumer_timeout_ms: Option<u64>,
     /// `alternate-exchange`, for exchanges.
     pub alternate_exchange: Option<Name>,
 }
@@ -154,9 +156,13 @@ pub const KEYS: &[PolicyKey] = &[
         subject: Subject::Exchanges,
         read: |to, value| read_name(value).map(|name| to.alternate_exchange = Some(name)),
     },
-    of_nothing("consumer-timeout", "consumer timeout", false, |_, value| {
-        read_count(value).map(drop)
-    }),
+    PolicyKey {
+        name: "consumer-timeout",
+        noun: "consumer timeout",
+        operator: false,
+        subject: Subject::Queues,
+        read: |to, value| read_span(value, 0).map(|ms| to.consumer_timeout_ms = Some(ms)),
+    },
     of_queues(
         "dead-letter-exchange",
         "dead letter exchange name",

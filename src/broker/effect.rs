@@ -49,12 +49,22 @@ pub enum Effect {
         /// The publisher is told once this record is durable (0: at once).
         lsn: Lsn,
     },
+    /// A consumer held a delivery for too long: the message is back in its queue, and the consumer
+    /// gets no more until it has settled the delivery. [evidence part 5]
+    TimedOut {
+        /// The consumer that it concerns.
+        consumer: ConsumerId,
+        /// The position of the message in its queue.
+        position: Position,
+    },
     /// A settlement that asked for confirmation took effect.
     Settled {
         /// The consumer that it concerns.
         consumer: ConsumerId,
         /// The token that the settlement carried.
         token: u64,
+        /// Whether the consumer held the message; else the delivery had timed out.
+        took: bool,
         /// The consumer is told once this record is durable (0: at once).
         lsn: Lsn,
     },

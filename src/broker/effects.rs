@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::{ConnectionId, Lsn, Meter, Name, Position, QueueId};
 use crate::broker::queue::Garbage;
 use crate::broker::{Effect, ObjectKind, Record, Warning};
-use crate::deaths::{QuarantineCause, Reason};
+use crate::deaths::{Evidence, QuarantineCause, Reason};
 use crate::message::{Message, Route};
 
 /// What one batch of commands wants done outside, in order. Reused from batch to batch.
@@ -142,6 +142,15 @@ pub enum LogEvent {
         name: Name,
         /// What is doubtful about it.
         warning: Warning,
+    },
+    /// A consumer held a delivery for too long; logged once for each link.
+    ConsumerTimedOut {
+        /// The queue that it reads.
+        queue: Name,
+        /// The identity of the consumer, if it is known.
+        by: Option<Arc<Evidence>>,
+        /// How long it may hold a delivery, in milliseconds.
+        timeout_ms: u32,
     },
     /// A dead letter was routed to a queue of its history without a rejection, and is sent no
     /// further; logged once for each distinct cycle.

@@ -222,6 +222,9 @@ pub struct EffectiveSettings {
     pub single_active_consumer: bool,
     /// How messages that come back wait; none: they do not.
     pub delayed_retry: Option<DelayedRetry>,
+    /// How long a consumer may hold a delivery, in milliseconds; 0: any time. None: neither argument
+    /// nor policy says.
+    pub consumer_timeout_ms: Option<u64>,
 }
 
 /// What set a queue's dead-letter exchange. [evidence part 2]
@@ -366,6 +369,15 @@ impl Policies {
 }
 
 impl EffectiveSettings {
+    /// How long a consumer may hold a delivery that does not say for itself, in milliseconds; none:
+    /// any time. Longer times than 49 days are none.
+    pub fn timeout_ms(&self) -> Option<u32> {
+        let timeout_ms = self
+            .consumer_timeout_ms
+            .filter(|timeout_ms| *timeout_ms > 0);
+        u32::try_from(timeout_ms?).ok()
+    }
+
     /// Whether dead letters are sent anywhere: to the dead-letter exchange, or to the quarantine if
     /// there is none.
     #[inline]
@@ -441,6 +453,10 @@ impl EffectiveSettings {
                 &user.delayed_retry,
                 &operator.delayed_retry,
             ),
+            consumer_timeout_ms: consumer_timeout([
+                arguments.consumer_timeout_ms,
+                user.consumer_timeout_ms,
+            ]),
         }
     }
 }
@@ -465,6 +481,13 @@ fn delivery_limit(queue_type: QueueType, given: [Option<i64>; 3]) -> Option<u32>
         (None, Some(_), _) | (None, None, QueueType::Classic) => None,
         (None, None, QueueType::Quorum) => Some(QUORUM_DELIVERY_LIMIT_DEFAULT),
     }
+}
+
+/// The smallest timeout counts; 0, which is none, only if there is no other. [evidence part 5]
+fn consumer_timeout(given: [Option<u64>; 2]) -> Option<u64> {
+    let given = given.into_iter().flatten();
+    let smallest = given.clone().filter(|timeout_ms| *timeout_ms > 0).min();
+    smallest.or_else(|| given.min())
 }
 
 /// Failed deliveries that a message survives in a quorum queue by default (as RabbitMQ 4).

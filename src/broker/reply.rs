@@ -131,6 +131,9 @@ pub struct QueueDetails {
     pub delayed_span: Option<DelayedSpan>,
     /// How messages that come back wait; none: they do not.
     pub delayed_retry: Option<DelayedRetry>,
+    /// How long a consumer may hold a delivery that does not say for itself, in milliseconds; none:
+    /// any time.
+    pub consumer_timeout_ms: Option<u32>,
 }
 
 /// One consumer, for management.
@@ -150,8 +153,12 @@ pub struct ConsumerInfo {
     pub exclusive: bool,
     /// Whether it gets messages; of a queue with a single active consumer, one consumer does.
     pub active: bool,
-    /// Number of unsettled deliveries.
+    /// Number of deliveries that it holds.
     pub held: u32,
+    /// How long it may hold a delivery, in milliseconds; none: any time.
+    pub timeout_ms: Option<u32>,
+    /// Number of deliveries that it held for too long and has not settled: it gets no more.
+    pub timed_out: u32,
 }
 
 /// A position in the list of consumers of all queues: where a paged listing goes on.

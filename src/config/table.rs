@@ -379,6 +379,13 @@ pub const TABLE: &[Key] = &[
         "Bytes of messages in the quarantine of a vhost at most: the oldest go first",
     ),
     key(
+        "consumer-timeout",
+        SettingSyntax::Integer,
+        "MS",
+        "a number of milliseconds from 0 to 18446744073709551615; 0 switches it off",
+        "How long a consumer of a quorum queue may hold a delivery, in milliseconds, unless its attach, an          argument or a policy says; then the message goes back; 0: any time",
+    ),
+    key(
         "max-message-size",
         SettingSyntax::Text,
         "BYTES",

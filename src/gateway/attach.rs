@@ -17,8 +17,8 @@ use super::links::{Consumer, LINKS_MAX, LinkId, LinkKind};
 use super::management::is_pair_half;
 use super::publisher::{Destination, Publisher};
 use super::terminus::{
-    check_distribution, check_outcomes, death_evidence, deaths_encoding, exclusive, priority,
-    selector, source_address, target_address,
+    check_distribution, check_outcomes, consumer_timeout, death_evidence, deaths_encoding,
+    exclusive, priority, selector, source_address, target_address,
 };
 use super::work::{Ask, Work};
 use crate::access::Right;
@@ -197,6 +197,7 @@ impl Gateway {
             evidence: self.evidence(&attach.name),
         };
         let (priority, exclusive) = (priority(attach)?, exclusive(attach)?);
+        let timeout_ms = consumer_timeout(attach)?;
         let selector = selector(source)?;
         if matches!(address, Address::BareQueue(_)) {
             let declare = self.bare_declaration(queue)?;
@@ -219,6 +220,7 @@ impl Gateway {
                 exclusive,
                 passing: false,
                 selector,
+                timeout_ms,
                 evidence,
             };
             Work::Ask(Ask::Consumer(id), Command::Consume(consume))

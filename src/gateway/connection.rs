@@ -21,7 +21,9 @@ use crate::base::limits::{
 };
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, SessionId, uncount};
+use crate::base::{
+    ConnectionId, ConsumerId, Lsn, Map, Millis, Name, Now, Position, SessionId, uncount,
+};
 use crate::broker::{Command, Effect};
 use crate::link::{Connection, LinkHandle, SessionHandle};
 use crate::message::Prefix;
@@ -69,6 +71,8 @@ pub struct Gateway {
     /// The temporary queues of links with a dynamic source or target.
     pub(super) dynamic: Map<LinkHandle, DynamicNode>,
     pub(super) sent: SentDeliveries,
+    /// Deliveries that consumers held for too long, while effects are handled.
+    pub(super) timed_out: Vec<(ConsumerId, Position)>,
     /// The last outcome with an error, while the events of one read are handled: deliveries settled
     /// by the same disposition share the evidence.
     pub(super) last_outcome: Option<SharedOutcome>,
@@ -147,6 +151,7 @@ impl Gateway {
             links: Links::new(seed),
             dynamic: Map::with_hasher(seed.hasher()),
             sent: SentDeliveries::default(),
+            timed_out: Vec::new(),
             last_outcome: None,
             presettled: Presettled::default(),
             sessions: Map::with_hasher(seed.hasher()),
@@ -268,6 +273,9 @@ impl Gateway {
             }
         }
         self.batch.effects = effects;
+        if !self.timed_out.is_empty() {
+            self.tell_timed_out();
+        }
     }
 
     /// Whether few enough bytes wait to be written that more may be encoded.

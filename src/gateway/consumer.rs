@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Gateway;
 use super::errors;
 use super::handshake::Login;
-use super::links::{Consumer, Link, LinkKind};
+use super::links::{Consumer, Link, LinkId, LinkKind};
 use super::work::Work;
 use crate::base::limits::{ANSWER_BYTES_MAX, SETTLE_RUN_MAX};
 use crate::base::{ConsumerId, Serial, invariant};
@@ -221,7 +221,8 @@ impl Gateway {
     }
 
     /// Handles the core's confirmation of a settlement that the consumer waits for.
-    pub(super) fn on_settled(&mut self, id: ConsumerId, token: u64) {
+    /// A delivery that the consumer had held for too long was released, whatever it says of it now.
+    pub(super) fn on_settled(&mut self, id: ConsumerId, token: u64, took: bool) {
         let Some((handle, consumer)) = self.links.consumer(id) else {
             return;
         };
@@ -231,7 +232,32 @@ impl Gateway {
             .iter()
             .position(|(id, _)| u64::from(id.0) == token);
         if let Some((delivery_id, state)) = found.and_then(|at| consumer.answers.remove(at)) {
+            let state = if took { state } else { DeliveryState::Released };
             self.link.settle_sent(handle, delivery_id, &state);
+        }
+    }
+
+    /// Tells the peer of deliveries that consumers held for too long. Their tokens stay: each is
+    /// settled by its receiver.
+    pub(super) fn tell_timed_out(&mut self) {
+        let mut late = std::mem::take(&mut self.timed_out);
+        late.sort_unstable();
+        let mut sessions = Vec::new();
+        for (id, _) in &late {
+            // Their links may be gone: the core is about to be told.
+            if let Some(link) = self.links.by_id(LinkId(id.0))
+                && !sessions.contains(&link.session)
+            {
+                sessions.push(link.session);
+            }
+        }
+        let sent = &self.sent;
+        let is_late = |token| {
+            let delivery = sent.get(token);
+            delivery.is_some_and(|delivery| late.binary_search(&delivery).is_ok())
+        };
+        for session in sessions {
+            self.link.release_sent(session, is_late);
         }
     }
 

@@ -225,6 +225,7 @@ impl Gateway {
                 }
             }
             Effect::ConsumerEnded { consumer, cause } => self.on_consumer_ended(consumer, cause),
+            Effect::TimedOut { consumer, position } => self.timed_out.push((consumer, position)),
             Effect::Published {
                 publisher,
                 token,
@@ -278,12 +279,16 @@ impl Gateway {
                 self.on_published(publisher, token, &outcome);
             }
             Effect::Settled {
-                consumer, token, ..
-            } => self.on_settled(consumer, token),
+                consumer,
+                token,
+                took,
+                ..
+            } => self.on_settled(consumer, token, took),
             Effect::PublisherEnded { publisher, .. } => self.on_publisher_ended(publisher),
             // These are not outcomes: they are not held back until a record is durable.
             Effect::Deliver(_)
             | Effect::Drained { .. }
+            | Effect::TimedOut { .. }
             | Effect::ConsumerEnded { .. }
             | Effect::Alarm { .. } => {}
         }

@@ -313,6 +313,13 @@ impl SentDeliveries {
         (self.entries.len() - 1) as u64
     }
 
+    /// The delivery with this token, if there is one.
+    pub(super) fn get(&self, token: u64) -> Option<(ConsumerId, Position)> {
+        let (generation, slot) = ((token >> 32) as u32, (token & 0xffff_ffff) as u32);
+        let entry = self.entries.get(slot as usize)?;
+        (entry.generation == generation).then_some((entry.consumer, entry.position))
+    }
+
     /// Removes the delivery with this token, if there is one.
     #[inline]
     pub(super) fn remove(&mut self, token: u64) -> Option<(ConsumerId, Position)> {

@@ -11,6 +11,8 @@ use crate::wire::performative::{
 
 /// Link property: consumers of higher priority are served first.
 const PRIORITY: &str = "rabbitmq:priority";
+/// Link property: how long the consumer may hold a delivery, in milliseconds; 0: any time.
+const CONSUMER_TIMEOUT: &str = "rabbitmq:consumer-timeout";
 /// Link property: the queue accepts no other consumers.
 const EXCLUSIVE: &str = "exclusive";
 /// Link property: how the receiver wants `x-opt-deaths`.
@@ -109,6 +111,29 @@ pub(super) fn priority(attach: &Attach) -> Result<i32, Error> {
         Some(_) => None,
     };
     value.ok_or_else(|| errors::invalid_field(format_args!("{PRIORITY} takes a 32-bit integer")))
+}
+
+/// How long the consumer may hold a delivery, in milliseconds; none: it does not say. RabbitMQ takes
+/// an uint; a client that writes another integer type means the same.
+pub(super) fn consumer_timeout(attach: &Attach) -> Result<Option<u32>, Error> {
+    let value = match property(attach, CONSUMER_TIMEOUT) {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Uint(value)) => Some(*value),
+        Some(Value::Ubyte(value)) => Some(u32::from(*value)),
+        Some(Value::Ushort(value)) => Some(u32::from(*value)),
+        Some(Value::Ulong(value)) => u32::try_from(*value).ok(),
+        Some(Value::Byte(value)) => u32::try_from(*value).ok(),
+        Some(Value::Short(value)) => u32::try_from(*value).ok(),
+        Some(Value::Int(value)) => u32::try_from(*value).ok(),
+        Some(Value::Long(value)) => u32::try_from(*value).ok(),
+        Some(_) => None,
+    };
+    value.map(Some).ok_or_else(|| {
+        errors::invalid_field(format_args!(
+            "{CONSUMER_TIMEOUT} takes a number of milliseconds from 0 to {}",
+            u32::MAX
+        ))
+    })
 }
 
 pub(super) fn exclusive(attach: &Attach) -> Result<bool, Error> {

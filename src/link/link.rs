@@ -113,6 +113,8 @@ pub(super) struct QueuedMessage {
     here_bytes: usize,
     /// Its delivery-id, once its first frame was encoded.
     pub(super) delivery_id: Option<Serial>,
+    /// Whether the peer is told that it is released, once it has a delivery-id.
+    pub(super) is_released: bool,
     /// The number by which further bytes are asked for, if they are not in memory.
     pub(super) stream: Option<u64>,
     /// Number of bytes that are still to be supplied.
@@ -286,6 +288,7 @@ impl QueuedMessage {
             here_bytes: parts.iter().map(Bytes::len).sum(),
             parts,
             delivery_id: None,
+            is_released: false,
             stream: None,
             to_come: 0,
             is_asked: false,

@@ -199,6 +199,11 @@ impl Session {
         self.handles_in.get(handle_in as usize).copied().flatten()
     }
 
+    /// All links, in the order of their handles.
+    pub(super) fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+        self.links.iter_mut().filter_map(Option::as_deref_mut)
+    }
+
     /// The engine's handles, in order.
     pub(super) fn handles(&self) -> impl Iterator<Item = (u32, &Link)> {
         let links = (0..).zip(&self.links);

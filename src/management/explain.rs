@@ -259,12 +259,17 @@ fn life(explained: &Explained, message: &Message, viewer: Viewer<'_>) -> Vec<Lif
         ..LifeStep::default()
     });
     if let Some(failure) = message.last_failure() {
+        let how = failure.evidence.how;
+        let (what, count) = match how {
+            Some(How::ConsumerTimeout) => ("timed_out", 1),
+            _ => ("failed", explained.failures.into()),
+        };
         life.push(LifeStep {
             at: Some(failure.at.0),
-            what: "failed",
+            what,
             place: text(&explained.queue.name),
-            why: failure.evidence.how.map(How::as_str),
-            count: explained.failures.into(),
+            why: how.map(How::as_str),
+            count,
             ..by_evidence(&failure.evidence, viewer)
         });
     }

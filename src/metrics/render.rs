@@ -31,6 +31,7 @@ pub fn render(snapshot: &Snapshot, detail: Detail) -> String {
     queues(&mut text, &snapshot.vhosts, detail);
     deaths(&mut text, &snapshot.vhosts);
     conditions(&mut text, &snapshot.vhosts);
+    timeouts(&mut text, &snapshot.vhosts);
     times_to_death(&mut text, &snapshot.vhosts);
     lock_holds(&mut text, &snapshot.vhosts);
     if let Some((state, figures)) = &snapshot.journal {
@@ -369,6 +370,24 @@ fn conditions(text: &mut Text, vhosts: &[Vhost]) {
         if rest > 0 {
             line(OTHER, OTHER, rest);
         }
+    }
+}
+
+/// Deliveries that consumers held for too long: of named queues, the rest as `other`.
+fn timeouts(text: &mut Text, vhosts: &[Vhost]) {
+    text.begin(&table::CONSUMER_TIMEOUTS);
+    for vhost in vhosts {
+        let mut rest = vhost.counters.timed_out;
+        let mut line = |queue: &str, count: u64| {
+            let labels = [("vhost", &*vhost.name), ("queue", queue)];
+            text.sample(table::CONSUMER_TIMEOUTS.name, &labels, count);
+        };
+        let named = vhost.queues.named.values().filter(|q| q.name != OTHER);
+        for queue in named.filter(|queue| queue.counters.timed_out > 0) {
+            line(&queue.name, queue.counters.timed_out);
+            rest = rest.saturating_sub(queue.counters.timed_out);
+        }
+        line(OTHER, rest);
     }
 }
 

@@ -255,7 +255,8 @@ impl Depth {
 }
 
 impl Queues {
-    /// None yet. At most `named_max` will be named: of `all`, or of those in which messages died.
+    /// None yet. At most `named_max` will be named: of `all`, or of those in which messages
+    /// died or consumers held some for too long.
     pub fn new(now: Millis, named_max: usize, all: bool) -> Self {
         Self {
             now,
@@ -275,7 +276,8 @@ impl Queues {
             self.receiving_total.add(depth);
             keep(&mut self.receiving, self.named_max, queue, depth);
         }
-        if self.all || queue.counters.dead.total() > 0 {
+        let is_named = queue.counters.dead.total() > 0 || queue.counters.timed_out > 0;
+        if self.all || is_named {
             let unnamed = keep(&mut self.named, self.named_max, queue, depth);
             self.note_unnamed(unnamed);
         } else {

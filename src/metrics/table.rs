@@ -131,6 +131,8 @@ metrics! {
     DELIVERY_OUTCOMES = Counter "coroner_delivery_outcomes_total" ["vhost", "outcome"] Everywhere
         "What consumers said of them: accepted, released, rejected, modified, or nothing since they \
          were sent settled (presettled).";
+    CONSUMER_TIMEOUTS = Counter "coroner_consumer_timeouts_total" ["vhost", "queue"] Everywhere
+        "Deliveries that consumers held for too long, by the queue that has the message back.";
     MESSAGES = Gauge "coroner_queue_messages" ["vhost", "state"] QueueLabelPerObject
         "Messages in queues now: ready, held by consumers, delayed (until it is their time), or \
          dead_pending (dead letters that wait for a target).";

@@ -22,6 +22,9 @@ struct VhostSlot<D: Disk> {
     alarm: bool,
     /// What happens to dead letters without a target, if it was changed since the start.
     undeliverable: Option<Undeliverable>,
+    /// How long consumers of quorum queues may hold a delivery, in milliseconds, if it was changed
+    /// since the start.
+    consumer_timeout_ms: Option<u64>,
     /// Declarations and deletions of queues in deleted vhosts.
     gone: QueueChurn,
 }
@@ -33,6 +36,7 @@ impl<D: Disk> Default for Vhosts<D> {
                 vhosts: BTreeMap::new(),
                 alarm: false,
                 undeliverable: None,
+                consumer_timeout_ms: None,
                 gone: QueueChurn::default(),
             }),
         }
@@ -62,6 +66,9 @@ impl<D: Disk> Vhosts<D> {
         }
         if let Some(undeliverable) = held.undeliverable {
             let _ = vhost.command(settings(undeliverable));
+        }
+        if let Some(timeout_ms) = held.consumer_timeout_ms {
+            let _ = vhost.command(timeout(timeout_ms));
         }
         held.vhosts.insert(vhost.name().clone(), Arc::clone(vhost));
     }
@@ -94,6 +101,19 @@ impl<D: Disk> Vhosts<D> {
         }
     }
 
+    /// Sets how long consumers of quorum queues may hold a delivery in all vhosts, and in those created
+    /// later.
+    pub(crate) fn set_consumer_timeout(&self, timeout_ms: u64) {
+        let mut held = self.held.write();
+        if held.consumer_timeout_ms.replace(timeout_ms) == Some(timeout_ms) {
+            return;
+        }
+        for vhost in held.vhosts.values() {
+            // A failed vhost reports that itself.
+            let _ = vhost.command(timeout(timeout_ms));
+        }
+    }
+
     /// Raises or clears the alarm in all vhosts, and for those created later.
     pub(crate) fn set_alarm(&self, raised: bool) {
         let mut held = self.held.write();
@@ -108,4 +128,9 @@ impl<D: Disk> Vhosts<D> {
 /// The command that sets it in a vhost.
 const fn settings(undeliverable: Undeliverable) -> Command {
     Command::Upkeep(UpkeepCommand::Undeliverable(undeliverable))
+}
+
+/// The command that sets the timeout of consumers in a vhost.
+const fn timeout(timeout_ms: u64) -> Command {
+    Command::Upkeep(UpkeepCommand::ConsumerTimeout(timeout_ms))
 }

@@ -8,6 +8,7 @@ use crate::config::{self, Settings};
 pub(super) const KEYS: &[&str] = &[
     "collect-statistics-interval",
     "connections-max",
+    "consumer-timeout",
     "disk-free-limit",
     "idle-timeout",
     "memory-budget",
@@ -41,6 +42,10 @@ pub(super) fn follow(shared: &Shared, old: &Settings, new: &Settings) -> Vec<&'s
     shared.node.environment.set_idle_time_out_ms(idle);
     let undeliverable = setup::undeliverable(&live);
     shared.node.vhosts.set_undeliverable(undeliverable);
+    shared
+        .node
+        .vhosts
+        .set_consumer_timeout(live.consumer_timeout);
     *shared.live.write() = live;
     for setting in &taken {
         tracing::info!(setting, "this setting holds from now on");

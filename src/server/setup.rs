@@ -292,6 +292,7 @@ pub(super) fn core_options(
         journal: settings.data_directory().is_some(),
         block_shift: block_shift(settings),
         undeliverable: undeliverable(settings),
+        consumer_timeout_ms: settings.consumer_timeout,
         delivery_times: !settings.strict,
         kept: kept.clone(),
         ..broker::CoreOptions::new(vhost.clone(), seed)

@@ -41,6 +41,8 @@ pub(super) struct ModelMessage {
     pub(super) arrived_ms: u64,
     /// The end of its own time to live, on the monotonic clock.
     pub(super) ends_ms: Option<u64>,
+    /// When it was delivered, if it is held.
+    pub(super) held_since_ms: u64,
     pub(super) failures: u32,
     pub(super) acquired: u32,
     pub(super) carried: u32,
@@ -57,6 +59,10 @@ pub(super) struct ModelConsumer {
     pub(super) limit: u64,
     pub(super) assigned: u64,
     pub(super) draining: bool,
+    /// How long it may hold a delivery: 0: for ever, none: as its queue says.
+    pub(super) timeout_ms: Option<u32>,
+    /// Deliveries that it held for too long and has not settled.
+    pub(super) timed_out: u32,
 }
 
 /// One queue of the model.
@@ -66,6 +72,8 @@ pub(super) struct ModelQueue {
     pub(super) settings: EffectiveSettings,
     pub(super) messages: Vec<ModelMessage>,
     pub(super) consumers: Vec<ModelConsumer>,
+    /// The consumer that gets messages, of a queue where only one does.
+    pub(super) active: Option<ConsumerId>,
     /// Number of messages that each priority ever had.
     pub(super) places: BTreeMap<u64, u64>,
     /// Number of high-priority deliveries in a row, in a quorum queue.
@@ -84,6 +92,7 @@ pub(super) enum ModelWork {
     Retry(QueueId),
     RetryWaiter(QueueId, QueueId, Position),
     Requeue(QueueId, ConsumerId, bool),
+    TimeOut(QueueId, Position, ConsumerId),
     ApplyPolicies,
 }
 
@@ -109,6 +118,8 @@ pub struct Model {
     pub(super) deaths: ByReason,
     pub(super) dead_lettered: u64,
     pub(super) copies_refused: u64,
+    /// How long consumers of quorum queues may hold a delivery, where nothing else says.
+    pub(super) consumer_timeout_ms: u64,
     /// Deliveries that the core made in this step, by position, with the consumer. The model must
     /// predict all.
     pub(super) observed: BTreeMap<(QueueId, Position), ConsumerId>,
@@ -215,12 +226,42 @@ impl ModelQueue {
 
     /// The consumers that could take a message now.
     pub(super) fn takers(&self) -> impl Iterator<Item = &ModelConsumer> {
-        let single = self.settings.single_active_consumer;
-        let fed = self
-            .consumers
-            .iter()
-            .take(if single { 1 } else { usize::MAX });
-        fed.filter(|consumer| consumer.assigned < consumer.limit)
+        let hungry = |consumer: &&ModelConsumer| consumer.assigned < consumer.limit;
+        let fed = self.consumers.iter().filter(|it| self.is_fed(it));
+        fed.filter(hungry)
+    }
+
+    /// Whether a consumer gets messages at all.
+    pub(super) fn is_fed(&self, consumer: &ModelConsumer) -> bool {
+        let is_active = self.active == Some(consumer.id);
+        consumer.timed_out == 0 && (is_active || !self.settings.single_active_consumer)
+    }
+
+    /// Chooses who is active, if nobody is: the longest attached that settled in time.
+    pub(super) fn choose_active(&mut self) {
+        let is_able = |consumer: &&ModelConsumer| consumer.timed_out == 0;
+        let active = self.consumers.iter().find(|it| Some(it.id) == self.active);
+        if active.is_none_or(|active| !is_able(&active)) {
+            let next = self.consumers.iter().find(is_able);
+            self.active = next.map(|next| next.id);
+        }
+    }
+
+    /// How long this consumer may hold a delivery; none: for ever.
+    fn timeout_of(&self, consumer: ConsumerId) -> Option<u64> {
+        let consumer = self.consumers.iter().find(|it| it.id == consumer)?;
+        let own = consumer.timeout_ms.map(u64::from);
+        own.or(self.settings.consumer_timeout_ms)
+            .filter(|timeout_ms| *timeout_ms > 0)
+    }
+
+    /// Whether a message is held for longer than it may be.
+    pub(super) fn is_overdue(&self, message: &ModelMessage, now_ms: u64) -> bool {
+        let ModelState::Held(consumer) = message.state else {
+            return false;
+        };
+        let timeout_ms = self.timeout_of(consumer);
+        timeout_ms.is_some_and(|ms| message.held_since_ms + ms <= now_ms)
     }
 }
 
@@ -235,7 +276,7 @@ impl Model {
         outcome: &Outcome,
     ) {
         let Some(at) = self.held_at(queue, position, consumer) else {
-            return;
+            return self.settle_late(queue, consumer);
         };
         match outcome {
             Outcome::Accepted => {
@@ -262,6 +303,45 @@ impl Model {
                 self.requeue(scene, queue, position, *delivery_failed, named);
             }
         }
+    }
+
+    /// A consumer settled a delivery that it had held for too long, if it had.
+    fn settle_late(&mut self, id: QueueId, consumer: ConsumerId) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        let found = queue.consumers.iter_mut().find(|it| it.id == consumer);
+        if let Some(consumer) = found.filter(|consumer| consumer.timed_out > 0) {
+            consumer.timed_out -= 1;
+            if consumer.timed_out == 0 {
+                queue.choose_active();
+                self.schedule(id);
+            }
+        }
+    }
+
+    /// A consumer held a delivery for too long, as the core says.
+    pub(super) fn time_out(
+        &mut self,
+        scene: Scene<'_>,
+        (id, position): (QueueId, Position),
+        consumer: ConsumerId,
+    ) {
+        let overdue = self.held_at(id, position, consumer).and_then(|at| {
+            let queue = self.queues.get_mut(&id)?;
+            let message = queue.messages.get(at)?;
+            queue.is_overdue(message, scene.now.mono.0).then_some(queue)
+        });
+        let Some(queue) = overdue else {
+            let complaint = format!("{id} {position}: taken from {consumer} too early");
+            return self.complaints.push(complaint);
+        };
+        let mut consumers = queue.consumers.iter_mut();
+        if let Some(consumer) = consumers.find(|it| it.id == consumer) {
+            consumer.timed_out += 1;
+        }
+        queue.choose_active();
+        self.requeue(scene, id, position, false, None);
     }
 
     fn held_at(&self, queue: QueueId, position: Position, consumer: ConsumerId) -> Option<usize> {
@@ -352,6 +432,7 @@ impl Model {
             return;
         };
         queue.consumers.retain(|other| other.id != consumer);
+        queue.choose_active();
         if queue.consumers.is_empty() {
             queue.unused_since_ms = scene.now.mono.0;
             if queue.auto_delete {
@@ -423,6 +504,18 @@ impl Model {
             let waits = queue.count(|state| matches!(state, ModelState::Pending { .. })) > 0;
             if waits && !self.work.contains(&ModelWork::Retry(*id)) {
                 self.work.push_back(ModelWork::Retry(*id));
+            }
+        }
+    }
+
+    /// Notes deliveries that are held for too long and were not taken back.
+    pub fn complain_of_overdue(&mut self, now_ms: u64) {
+        for (id, queue) in &self.queues {
+            let overdue = |message: &&ModelMessage| queue.is_overdue(message, now_ms);
+            for message in queue.messages.iter().filter(overdue) {
+                let position = message.position;
+                self.complaints
+                    .push(format!("{id} {position}: held for too long"));
             }
         }
     }

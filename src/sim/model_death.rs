@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::model::{Deaths, Model, ModelMessage, ModelQueue, ModelState, ModelWork, Scene};
 use crate::base::{Name, Position, QueueId};
 use crate::broker::DropCause;
-use crate::broker::arguments::{DURATION_MS_MAX, DeadLetterStrategy, OnUndeliverable, Overflow};
+use crate::broker::arguments::{
+    DURATION_MS_MAX, DeadLetterStrategy, OnUndeliverable, Overflow, QueueType,
+};
 use crate::broker::names::QUARANTINE;
 use crate::broker::policy::EffectiveSettings;
 use crate::deaths::Reason;
@@ -275,6 +277,7 @@ impl Model {
             settings: self.settings_in(QUARANTINE, settings),
             messages: Vec::new(),
             consumers: Vec::new(),
+            active: None,
             places: BTreeMap::new(),
             run: 0,
             grown: false,
@@ -293,6 +296,11 @@ impl Model {
 
     /// The settings of a queue of this name: the quarantine has rules of its own.
     pub(super) fn settings_in(&self, name: &str, settings: EffectiveSettings) -> EffectiveSettings {
+        let mut settings = settings;
+        if settings.queue_type == QueueType::Quorum {
+            let given = settings.consumer_timeout_ms;
+            settings.consumer_timeout_ms = given.or(Some(self.consumer_timeout_ms));
+        }
         if name != QUARANTINE {
             return settings;
         }
@@ -431,6 +439,7 @@ impl Model {
             route: letter.route.clone(),
             arrived_ms: now_ms,
             ends_ms: letter.ttl_ms.map(|ttl_ms| now_ms + ttl_ms),
+            held_since_ms: 0,
             failures: 0,
             acquired: 0,
             carried: letter.carried,

@@ -34,6 +34,9 @@ impl Model {
                         self.requeue(scene, id, position, failed, None);
                     }
                 }
+                ModelWork::TimeOut(id, position, consumer) => {
+                    self.time_out(scene, (id, position), consumer);
+                }
                 ModelWork::ApplyPolicies => self.apply_policies(scene),
             }
         }
@@ -118,9 +121,9 @@ impl Model {
             return;
         };
         let ready = queue.ready();
-        let single = queue.settings.single_active_consumer;
-        for (index, consumer) in queue.consumers.iter_mut().enumerate() {
-            let fed = !single || index == 0;
+        let fed = queue.consumers.iter().map(|it| queue.is_fed(it));
+        let fed: Vec<bool> = fed.collect();
+        for (consumer, fed) in queue.consumers.iter_mut().zip(fed) {
             let hungry = consumer.assigned < consumer.limit;
             if consumer.draining && !(hungry && fed && ready > 0) {
                 consumer.draining = false;
@@ -166,6 +169,7 @@ impl Model {
             }
             if let Some(message) = queue.messages.get_mut(at) {
                 message.state = ModelState::Held(consumer);
+                message.held_since_ms = now_ms;
             }
         }
     }

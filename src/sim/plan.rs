@@ -20,7 +20,12 @@ pub(super) enum PlannedStep {
     /// Time passes, in milliseconds; deadlines on the way are met on time.
     Pass(u64),
     /// A consumer attaches.
-    Consume { queue: Name, settled: bool },
+    Consume {
+        queue: Name,
+        settled: bool,
+        /// How long it may hold a delivery, in milliseconds, if it says.
+        timeout_ms: Option<u32>,
+    },
     /// A consumer's credit grows by this.
     Credit {
         consumer: ConsumerId,
@@ -107,6 +112,7 @@ impl Plan {
             75..80 => PlannedStep::Consume {
                 queue: self.any_queue(),
                 settled: self.random.one_in(4),
+                timeout_ms: self.timeout().and_then(|ms| u32::try_from(ms).ok()),
             },
             80..83 => self.detach(),
             83..88 => PlannedStep::Plain(Box::new(self.declare(connection))),
@@ -248,6 +254,12 @@ impl Plan {
         }
     }
 
+    /// How long deliveries may be held, now and then.
+    fn timeout(&mut self) -> Option<u64> {
+        let timeout_ms = self.amount(&[0, 1, 3, 20, 20, 150]);
+        self.random.one_in(4).then_some(timeout_ms)
+    }
+
     fn detach(&mut self) -> PlannedStep {
         let consumer = self.random.pick(&self.consumers).copied();
         consumer.map_or(PlannedStep::Pass(0), PlannedStep::Detach)
@@ -338,6 +350,9 @@ impl Plan {
         }
         if self.random.one_in(3) {
             add("delivery-limit", Value::Ulong(self.amount(&[0, 1, 2])));
+        }
+        if let Some(timeout_ms) = self.timeout() {
+            add("consumer-timeout", Value::Ulong(timeout_ms));
         }
         definition
     }

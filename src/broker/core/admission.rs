@@ -7,7 +7,7 @@ use super::work::Work;
 use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{HolderId, Lsn, Millis, Now, Position, QueueId};
+use crate::base::{HolderId, Lsn, Millis, Now, Position, QueueId, Stamp};
 use crate::broker::arguments::Overflow;
 use crate::broker::queue::{Delay, Growth, MessageState, Queue, Slot};
 use crate::broker::{Body, Entries, Entry, Fact};
@@ -319,6 +319,7 @@ impl Core {
             envelope,
             body,
             holder: HolderId::default(),
+            held_since: Stamp::default(),
             size_bytes: arrival.size_bytes,
             failures: 0,
             acquired: 0,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::{
     ConnectionId, ConsumerId, HolderId, QueueId, Seed, SessionId, Table, invariant, uncount,
 };
+use crate::broker::queue::Queue;
 use crate::deaths::Evidence;
 
 /// All clients of the vhost, by their ids.
@@ -55,8 +56,15 @@ pub(super) struct Consumer {
     pub(super) priority: i32,
     pub(super) limit: u64,
     pub(super) assigned: u64,
-    /// Number of unsettled deliveries.
+    /// Number of unsettled deliveries that it holds.
     pub(super) held: u32,
+    /// Number of unsettled deliveries that it held for too long, which others may have now. It gets
+    /// no more until it has settled them.
+    pub(super) timed_out: u32,
+    /// Whether the log was told that it held deliveries for too long.
+    pub(super) is_timeout_told: bool,
+    /// How long it may hold a delivery, in milliseconds; 0: any time; none: as its queue says.
+    pub(super) timeout_ms: Option<u32>,
     /// Whether it is in its queue's ring of consumers to serve.
     pub(super) waiting: bool,
     /// Its identity, for the history of messages that die by its outcome.
@@ -65,7 +73,18 @@ pub(super) struct Consumer {
     pub(super) blocked: bool,
 }
 
+/// The consumer that has deliveries with this holder id.
+pub(super) const fn consumer_of(holder: HolderId) -> ConsumerId {
+    ConsumerId(holder.0)
+}
+
 impl Consumer {
+    /// How long it may hold a delivery of its queue, in milliseconds; none: any time.
+    pub(super) fn timeout_of(&self, queue: &Queue) -> Option<u32> {
+        let timeout_ms = self.timeout_ms.or_else(|| queue.settings.timeout_ms());
+        timeout_ms.filter(|timeout_ms| *timeout_ms > 0)
+    }
+
     /// Whether its own credit allows one more message.
     pub(super) const fn has_credit(&self) -> bool {
         self.assigned < self.limit
@@ -156,8 +175,8 @@ impl Clients {
         if let Some(session) = self.sessions.get_mut(&consumer.session) {
             uncount!(
                 session.unsettled,
-                consumer.held,
-                "a session counts what its consumers hold"
+                consumer.held + consumer.timed_out,
+                "a session counts what its consumers hold or held for too long"
             );
             session.consumers.retain(|other| *other != id);
         } else {
@@ -300,6 +319,36 @@ impl Clients {
             "what is settled was unsettled in its session"
         );
         (!session.blocked.is_empty()).then_some(id)
+    }
+
+    /// Counts a delivery as held for too long: it stays unsettled.
+    pub(super) fn time_out(&mut self, id: ConsumerId) -> Option<&mut Consumer> {
+        let consumer = self.consumers.get_mut(&id)?;
+        uncount!(
+            consumer.held,
+            1,
+            "what a consumer held for too long it held"
+        );
+        consumer.timed_out += 1;
+        Some(consumer)
+    }
+
+    /// Counts a delivery as settled that a consumer held for too long: how many such are left, and
+    /// its session. None: there was none.
+    pub(super) fn release_timed_out(&mut self, id: ConsumerId) -> Option<(u32, SessionId)> {
+        let consumer = self.consumers.get_mut(&id)?;
+        consumer.timed_out = consumer.timed_out.checked_sub(1)?;
+        let (left, id) = (consumer.timed_out, consumer.session);
+        if let Some(session) = self.sessions.get_mut(&id) {
+            uncount!(
+                session.unsettled,
+                1,
+                "what was held for too long was unsettled in its session"
+            );
+        } else {
+            invariant!(broken, "who settles has a session");
+        }
+        Some((left, id))
     }
 
     /// Notes that a consumer with credit is blocked by its session or connection; it is woken when

@@ -7,14 +7,14 @@ use super::clients::{Consumer, holder};
 use super::failure::Failure;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConnectionId, ConsumerId, Name, Position, QueueId, SessionId, invariant};
+use crate::base::{ConnectionId, ConsumerId, Name, Now, Position, QueueId, SessionId, invariant};
 use crate::broker::arguments::QueueType;
 use crate::broker::queue::Queue;
 use crate::broker::{Consume, ConsumerInfo, ConsumerPlace, DropCause, Error, Reply};
 use crate::deaths::How;
 
 impl Core {
-    pub(super) fn consume(&mut self, consume: Consume) -> Reply {
+    pub(super) fn consume(&mut self, now: Now, consume: Consume) -> Reply {
         let Some(id) = self.names.get(&consume.queue).copied() else {
             return Reply::Refused(Self::missing_queue(&consume.queue));
         };
@@ -39,6 +39,8 @@ impl Core {
         if let Some(selector) = consume.selector {
             queue.selecting.add(consume.consumer, selector);
         }
+        let timeout_ms = consume.timeout_ms.or(Some(0).filter(|_| consume.settled));
+        queue.timeouts.add(timeout_ms);
         let is_quorum = queue.settings.queue_type == QueueType::Quorum;
         let consumer = Consumer {
             connection: consume.connection,
@@ -50,11 +52,15 @@ impl Core {
             limit: 0,
             assigned: 0,
             held: 0,
+            timed_out: 0,
+            is_timeout_told: false,
+            timeout_ms,
             waiting: false,
             evidence: consume.evidence,
             blocked: false,
         };
         self.clients.attach(consume.consumer, consumer);
+        self.look_in_time(now, id);
         Reply::Consuming {
             queue: id,
             is_quorum,
@@ -122,7 +128,8 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&queue_id) else {
             return; // it was deleted, which its consumers are about to be told
         };
-        if consumer.waiting || !consumer.has_credit() || !queue.consumers.is_fed(id) {
+        let may_take = consumer.has_credit() && consumer.timed_out == 0;
+        if consumer.waiting || !may_take || !queue.consumers.is_fed(id) {
             return;
         }
         consumer.waiting = true;
@@ -150,6 +157,7 @@ impl Core {
         };
         let next = queue.consumers.remove(id);
         queue.selecting.remove(id);
+        queue.timeouts.remove(consumer.timeout_ms);
         if queue.consumers.is_empty() {
             queue.unused_since = turn.now.mono;
             if queue.auto_delete && !consumer.passing {
@@ -244,8 +252,10 @@ impl Core {
             settled: consumer.settled,
             priority: consumer.priority,
             exclusive: queue.consumers.is_exclusive(),
-            active: queue.consumers.is_fed(id),
+            active: queue.consumers.is_fed(id) && consumer.timed_out == 0,
             held: consumer.held,
+            timeout_ms: consumer.timeout_of(queue),
+            timed_out: consumer.timed_out,
         })
     }
 

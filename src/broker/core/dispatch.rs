@@ -68,7 +68,7 @@ impl Core {
                 connection,
                 publisher,
             } => self.publishers.leave(connection, publisher),
-            Command::Consume(consume) => return self.consume(consume),
+            Command::Consume(consume) => return self.consume(turn.now, consume),
             Command::Queue(command) => {
                 return self
                     .handle_queue(turn, command)
@@ -101,6 +101,7 @@ impl Core {
                 default_queue_type,
             } => (self.queues_max, self.default_queue_type) = (queues_max, default_queue_type),
             UpkeepCommand::Undeliverable(undeliverable) => self.set_undeliverable(undeliverable),
+            UpkeepCommand::ConsumerTimeout(timeout_ms) => self.set_consumer_timeout(timeout_ms),
             UpkeepCommand::PagedIn(paged_in) => self.paged_in(turn, paged_in),
             UpkeepCommand::PageOut {
                 bytes,

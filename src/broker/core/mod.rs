@@ -37,6 +37,7 @@ mod snapshot;
 mod stepping;
 #[cfg(test)]
 pub(crate) mod tests;
+mod timeouts;
 mod topology;
 mod warnings;
 mod work;
@@ -88,6 +89,9 @@ pub struct CoreOptions {
     pub block_shift: u32,
     /// What happens to dead letters without a target; default: as in `RabbitMQ`.
     pub undeliverable: Undeliverable,
+    /// How long consumers of quorum queues may hold a delivery, in milliseconds, where neither
+    /// argument nor policy says; 0 (default): any time.
+    pub consumer_timeout_ms: u64,
     /// Whether the instants count that clients name for deliveries; default true.
     pub delivery_times: bool,
     /// The gauge that the memory of queues, exchanges, bindings and policies is charged to. The
@@ -108,6 +112,7 @@ impl CoreOptions {
             journal: true,
             block_shift: BLOCK_SHIFT_MAX,
             undeliverable: Undeliverable::default(),
+            consumer_timeout_ms: 0,
             delivery_times: true,
             kept: Gauge::default(),
             hold: HoldBudget::default(),
@@ -142,6 +147,8 @@ pub struct Core {
     deferred_free: DeferredFree,
     /// When each queue has something due; at most one entry for each queue.
     deadlines: BTreeSet<(Millis, QueueId)>,
+    /// When the held deliveries of each queue are looked at next; at most one entry for each queue.
+    looks: BTreeSet<(Millis, QueueId)>,
     /// When drops since the last log line of a queue are to be logged.
     untold_drops: BTreeSet<(Millis, QueueId)>,
     /// Queues with waiting dead letters.
@@ -233,6 +240,7 @@ impl Core {
             matched: None,
             deferred_free: DeferredFree::default(),
             deadlines: BTreeSet::new(),
+            looks: BTreeSet::new(),
             untold_drops: BTreeSet::new(),
             pending_queues: BTreeSet::new(),
             retried_to: None,
@@ -385,6 +393,7 @@ impl Core {
         self.tell_due_drops(&mut turn);
         self.write_due_deaths(&mut turn);
         self.wake_due_redrives(now);
+        self.begin_due_looks(now);
         self.run(&mut turn);
         self.free(&mut turn);
         self.forget_bindings(&mut turn);
@@ -456,6 +465,9 @@ impl Core {
         let mut next = self.deaths.due().min(self.redrives.due());
         if let Some((deadline, _)) = self.deadlines.first() {
             next = next.min(*deadline);
+        }
+        if let Some((look, _)) = self.looks.first() {
+            next = next.min(*look);
         }
         if let Some((untold, _)) = self.untold_drops.first() {
             next = next.min(*untold);

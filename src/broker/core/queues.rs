@@ -144,7 +144,8 @@ impl Core {
         parsed: &QueueArguments,
     ) -> EffectiveSettings {
         let matching = self.policies_of(turn, ObjectKind::Queue, name);
-        matching.settings(parsed)
+        let settings = matching.settings(parsed);
+        self.options.settings_of(name, settings)
     }
 
     /// Adds a queue with these settings; `arguments` are parsed, and kept as given.
@@ -347,6 +348,7 @@ impl Core {
         self.wake_redrives_of(id);
         self.pending_queues.remove(&id);
         self.deadlines.remove(&(queue.registered, id));
+        self.looks.remove(&(queue.timeouts.look_at, id));
         let consumers: Vec<ConsumerId> = queue.consumers.ids().collect();
         self.end_consumers(turn, consumers.into_iter());
         if let Some(owner) = queue.exclusive

@@ -157,7 +157,6 @@ impl Restoring {
     pub fn finish(mut self) -> Core {
         self.core.router.keep_unused(false);
         self.core.policies_changed();
-        let undeliverable = self.core.options.undeliverable;
         let core = &mut self.core;
         let queues = core.queues.iter().map(|(_, queue)| &**queue);
         core.deaths.restored(&mut core.counters, queues);
@@ -167,7 +166,7 @@ impl Restoring {
             if let Some(queue) = self.core.queues.get_mut(&id) {
                 let policies = &self.core.policies;
                 let settings = policies.settings(&queue.name, &queue.arguments);
-                queue.settings = undeliverable.settings_of(&queue.name, settings);
+                queue.settings = self.core.options.settings_of(&queue.name, settings);
                 // The journal may lack the last drops for its limit.
                 queue.growth = Growth::Restored;
                 let usage = queue.messages.usage();

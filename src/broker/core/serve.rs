@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::clients::{Clients, NoRoom, holder};
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConsumerId, Millis, Now, Position, QueueId, Step, invariant};
+use crate::base::{ConsumerId, Millis, Now, Position, QueueId, Stamp, Step, invariant};
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
 use crate::broker::queue::{Choice, Due, Growth, MessageState, Queue, Slot};
@@ -130,12 +130,12 @@ impl Core {
         }
         let ready = queue.messages.ready();
         for consumer in queue.consumers.take_draining() {
-            let fed = queue.consumers.is_fed(consumer) && !queue.selecting.is_idle(consumer);
+            let is_fed = queue.consumers.is_fed(consumer) && !queue.selecting.is_idle(consumer);
             let Some(state) = self.clients.consumers.get_mut(&consumer) else {
                 invariant!(broken, "a consumer of a queue is known");
                 continue;
             };
-            if state.has_credit() && fed && ready > 0 {
+            if state.has_credit() && is_fed && state.timed_out == 0 && ready > 0 {
                 queue.consumers.drain(consumer);
                 continue;
             }
@@ -209,6 +209,7 @@ impl Clients {
         if let Some(state) = self.consumers.get_mut(&consumer)
             && !state.waiting
             && state.has_credit()
+            && state.timed_out == 0
             && queue.consumers.is_fed(consumer)
         {
             state.waiting = true;
@@ -330,7 +331,8 @@ impl Assigning<'_> {
             queue.consumers.served(queue.messages.ready());
             queue.counters.delivered += 1;
             self.counters.delivered += 1;
-            queue.messages.acquire(position, holder(consumer));
+            let since = Stamp::of(turn.now.mono);
+            queue.messages.acquire(position, holder(consumer), since);
         }
     }
 }

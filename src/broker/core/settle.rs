@@ -21,15 +21,17 @@ use crate::deaths::{Evidence, How, Reason};
 
 /// A delivery that is requeued.
 #[derive(Debug)]
-struct Requeued<'a> {
-    queue: QueueId,
-    position: Position,
-    /// How it failed; none: it does not count as a failed delivery.
-    failure: Option<&'a Failure>,
+pub(super) struct Requeued<'a> {
+    pub(super) queue: QueueId,
+    pub(super) position: Position,
+    /// How it failed; none: it did not.
+    pub(super) failure: Option<&'a Failure>,
+    /// Whether the failure counts as a failed delivery.
+    pub(super) is_counted: bool,
     /// Whether its annotations were changed.
-    annotated: bool,
+    pub(super) annotated: bool,
     /// When it is to be delivered again, if the consumer named an instant.
-    not_before: Option<Timestamp>,
+    pub(super) not_before: Option<Timestamp>,
 }
 
 impl Core {
@@ -59,12 +61,15 @@ impl Core {
         };
         if is_settled {
             self.release(consumer);
+        } else {
+            self.release_timed_out(consumer);
         }
         if let Some(token) = confirm {
             let lsn = self.recorder.settlement();
             let effect = Effect::Settled {
                 consumer,
                 token,
+                took: is_settled,
                 lsn,
             };
             turn.effects.outgoing.push((connection, effect));
@@ -85,6 +90,8 @@ impl Core {
         if self.holds(queue, position, consumer) {
             self.remove_dropped(turn, queue, position, MessageState::Held, (None, cause));
             self.release(consumer);
+        } else {
+            self.release_timed_out(consumer);
         }
     }
 
@@ -117,6 +124,8 @@ impl Core {
         for &position in positions {
             if self.accept(queue, position, (consumer, settled)) {
                 self.release(consumer);
+            } else {
+                self.release_timed_out(consumer);
             }
             if !self.work.is_empty() {
                 self.run(turn);
@@ -136,7 +145,7 @@ impl Core {
     }
 
     /// Whether a consumer holds this message. After a settlement it does not: the gateway's tokens
-    /// make sure that each delivery is settled once.
+    /// make sure that each delivery is settled once. Nor does it if the delivery timed out.
     fn holds(&self, queue: QueueId, position: Position, consumer: ConsumerId) -> bool {
         self.queues
             .get(&queue)
@@ -165,6 +174,7 @@ impl Core {
                     queue,
                     position,
                     failure: None,
+                    is_counted: false,
                     annotated: false,
                     not_before: None,
                 };
@@ -194,6 +204,7 @@ impl Core {
                         queue,
                         position,
                         failure: delivery_failed.then_some(&failure),
+                        is_counted: delivery_failed,
                         annotated,
                         not_before,
                     };
@@ -314,15 +325,15 @@ impl Core {
 
     /// Requeues a held message to its position; or it dies, if it failed too often or expired
     /// meanwhile.
-    fn requeue(&mut self, turn: &mut Turn<'_>, requeued: &Requeued<'_>) {
+    pub(super) fn requeue(&mut self, turn: &mut Turn<'_>, requeued: &Requeued<'_>) {
         let Requeued {
             queue: id,
             position,
             failure,
+            is_counted: failed,
             annotated,
             not_before,
         } = *requeued;
-        let failed = failure.is_some();
         self.recorder.cut(turn.now, turn.effects);
         let Some(queue) = self.queues.get_mut(&id) else {
             return invariant!(broken, "a message comes back to a queue that is there");
@@ -422,7 +433,9 @@ impl Core {
         let holding = self.queue_of(consumer);
         let holding = holding.filter(|id| self.holds(*id, position, consumer));
         let Some(id) = holding else {
-            // The queue was deleted meanwhile; other consumers of the session can continue.
+            // The queue was deleted or the delivery timed out meanwhile; other consumers of the
+            // session can continue.
+            self.release_timed_out(consumer);
             if let Some(session) = session {
                 self.wake_released(session);
             }
@@ -481,6 +494,7 @@ impl Core {
                 queue: id,
                 position,
                 failure: failure.as_deref(),
+                is_counted: failure.is_some(),
                 annotated: false,
                 not_before: None,
             };

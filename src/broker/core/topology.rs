@@ -375,7 +375,7 @@ impl Core {
         }
         if let Some(queue) = queue {
             let settings = matching.settings(&queue.arguments);
-            let settings = self.options.undeliverable.settings_of(name, settings);
+            let settings = self.options.settings_of(name, settings);
             self.adopt(now, queue.id, settings);
         } else {
             let alternate = matching.alternate_exchange().cloned();
@@ -396,9 +396,13 @@ impl Core {
         if queue.settings.expires_ms != settings.expires_ms {
             queue.unused_since = now.mono;
         }
+        let is_timed_anew = queue.settings.timeout_ms() != settings.timeout_ms();
         queue.settings = settings;
         queue.growth = Growth::Grown;
         self.schedule(id);
+        if is_timed_anew {
+            self.look_now(now, id);
+        }
     }
 
     pub(super) fn names_after(

@@ -3,6 +3,7 @@
 use std::vec::IntoIter;
 
 use super::failure::Failure;
+use super::timeouts::Look;
 use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
@@ -58,6 +59,8 @@ pub(super) enum Work {
         /// How they failed; none: they do not count as failed.
         failure: Option<Box<Failure>>,
     },
+    /// Look at deliveries of a queue that may have been held for too long.
+    TimeOut(Look),
     /// Move some messages of a redrive, by its number.
     Redrive(u64),
     /// Continue with [`Core::policy_pass`].
@@ -121,6 +124,7 @@ impl Core {
                 } => {
                     self.requeue_slice(turn, (queue, holder), from, left, failure);
                 }
+                Work::TimeOut(look) => self.look_slice(turn, look),
                 Work::Redrive(number) => self.redrive_slice(turn, number),
                 Work::ApplyPolicies => self.apply_policies_slice(turn),
                 Work::RetryAll => self.retry_all_slice(turn),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{HolderId, Lsn, Millis, invariant};
+use crate::base::{HolderId, Lsn, Millis, Stamp, invariant};
 use crate::message::{Message, Route};
 
 use super::disk_refs::{DiskRef, DiskRefs};
@@ -233,12 +233,12 @@ impl Block {
     /// Assigns a ready message to a holder; returns its size in bytes, none if it is not ready or
     /// not in memory.
     #[inline]
-    pub(super) fn acquire(&mut self, at: usize, holder: HolderId) -> Option<u32> {
+    pub(super) fn acquire(&mut self, at: usize, holder: HolderId, since: Stamp) -> Option<u32> {
         if !self.is(at, MessageState::Ready) {
             return None;
         }
         let slot = self.slot_mut(at)?;
-        slot.holder = holder;
+        (slot.holder, slot.held_since) = (holder, since);
         let size_bytes = slot.size_bytes;
         self.turn(at, MessageState::Ready, MessageState::Held);
         Some(size_bytes)
@@ -382,6 +382,7 @@ impl Block {
                 },
                 body: disk_ref.body,
                 holder: HolderId::default(),
+                held_since: Stamp::default(),
                 size_bytes: disk_ref.size_bytes,
                 failures: disk_ref.failures,
                 acquired: disk_ref.acquired,

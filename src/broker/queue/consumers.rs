@@ -211,6 +211,33 @@ impl Consumers {
         self.active
     }
 
+    /// Passes over a consumer until it is resumed. If it was the single active one, returns the one
+    /// that takes over.
+    pub fn suspend(&mut self, id: ConsumerId) -> Option<ConsumerId> {
+        let Some(member) = self.all.get(&id) else {
+            invariant!(broken, "a consumer that is passed over is in its queue");
+            return None;
+        };
+        self.by_rank
+            .remove(&(Reverse(member.priority), member.came, id));
+        if self.active != Some(id) {
+            return None;
+        }
+        self.active = self.by_rank.first().map(|(_, _, id)| *id);
+        self.active
+    }
+
+    /// Takes a consumer into account again that was passed over.
+    pub fn resume(&mut self, id: ConsumerId) {
+        if let Some(member) = self.all.get(&id)
+            && self.single_active
+        {
+            self.by_rank
+                .insert((Reverse(member.priority), member.came, id));
+            self.active = self.active.or(Some(id));
+        }
+    }
+
     /// Whether this consumer gets messages at all: with a single active consumer only one does.
     pub fn is_fed(&self, id: ConsumerId) -> bool {
         !self.single_active || self.active == Some(id)
@@ -383,5 +410,23 @@ mod tests {
         assert_eq!(consumers.remove(ConsumerId(7)), Some(ConsumerId(8)));
         assert_eq!(consumers.remove(ConsumerId(8)), None);
         assert!(consumers.is_empty());
+    }
+
+    #[test]
+    fn a_suspended_consumer_is_active_again_only_when_nobody_else_is() {
+        let [first, second] = [ConsumerId(1), ConsumerId(2)];
+        let mut consumers = Consumers::new(true);
+        consumers.add(first, 0, false);
+        consumers.add(second, 0, false);
+        assert_eq!(consumers.suspend(first), Some(second));
+        consumers.resume(first);
+        assert!(consumers.is_fed(second) && !consumers.is_fed(first));
+        assert_eq!(consumers.suspend(second), Some(first));
+        assert_eq!(consumers.suspend(first), None);
+        assert!(!consumers.is_fed(first) && !consumers.is_fed(second));
+        consumers.resume(second);
+        assert!(consumers.is_fed(second));
+        assert_eq!(consumers.remove(first), None);
+        assert_eq!(consumers.remove(second), None);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::limits::MESSAGE_JOIN_BYTES_MAX;
-use crate::base::{HolderId, Meter, Millis, Position, invariant, uncount};
+use crate::base::{HolderId, Meter, Millis, Position, Stamp, invariant, uncount};
 use crate::broker::arguments::QueueType;
 use crate::message::Message;
 
@@ -298,11 +298,12 @@ impl Messages {
 
     /// Assigns a ready message that is in memory to a holder.
     #[inline]
-    pub fn acquire(&mut self, position: Position, holder: HolderId) {
+    pub fn acquire(&mut self, position: Position, holder: HolderId, since: Stamp) {
         self.count_class();
         let (subqueue, place) = unpack(position);
         let subqueue = self.subqueues.get_mut(subqueue);
-        let Some(size_bytes) = subqueue.and_then(|subqueue| subqueue.acquire(place, holder)) else {
+        let Some(size_bytes) = subqueue.and_then(|subqueue| subqueue.acquire(place, holder, since))
+        else {
             invariant!(fatal, "a message that is delivered was ready");
         };
         self.ready -= 1;
@@ -504,6 +505,25 @@ impl Messages {
             }
         }
         next
+    }
+
+    /// The first held message at or behind a position, looked for in so many blocks; without one,
+    /// where to go on, if there is more.
+    pub fn find_held(
+        &self,
+        from: Position,
+        blocks: &mut usize,
+    ) -> Result<Position, Option<Position>> {
+        let (first, start) = unpack(from);
+        for (index, subqueue) in self.subqueues.iter().enumerate().skip(first) {
+            let from = if index == first { start } else { 0 };
+            match subqueue.find_held(from, blocks) {
+                Ok(found) => return Ok(pack(index, found)),
+                Err(Some(next)) => return Err(Some(pack(index, next))),
+                Err(None) => {}
+            }
+        }
+        Err(None)
     }
 
     /// The next message of a holder at or behind a position.

@@ -16,6 +16,7 @@ mod selecting;
 mod slot;
 mod slot_pool;
 mod subqueue;
+mod timeouts;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub use pending::{AfterPageIn, Pending, PendingSet, Waiter};
 pub use selecting::{Choice, Selecting};
 pub use slot::{Gone, MessageState, Slot, names};
 pub use subqueue::Usage;
+pub use timeouts::Timeouts;
 
 /// Dead messages of a queue that wait for their blocks to be paged in, at most: memory stays
 /// bounded however many die at once.
@@ -85,6 +87,8 @@ pub struct Queue {
     pub consumers: Consumers,
     /// Those consumers that have a selector.
     pub selecting: Selecting,
+    /// How long its consumers may hold a delivery.
+    pub timeouts: Timeouts,
     /// Dead letters that wait in it for a target.
     pub pending: PendingSet,
     /// Dead letters, of this and other queues, that wait for room in it.
@@ -137,6 +141,7 @@ impl Queue {
             messages: Messages::new(settings.queue_type, settings.max_priority, block_shift),
             consumers: Consumers::new(settings.single_active_consumer),
             selecting: Selecting::default(),
+            timeouts: Timeouts::default(),
             pending: PendingSet::default(),
             waiters: BTreeSet::new(),
             awaiting_page_in: VecDeque::new(),
@@ -353,6 +358,7 @@ impl Queue {
             delayed: self.messages.delayed().usage(),
             delayed_span: self.messages.delayed().span(),
             delayed_retry: self.settings.delayed_retry,
+            consumer_timeout_ms: self.settings.timeout_ms(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::disk_refs::DiskRef;
 use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
-use crate::base::{HolderId, Lsn, Millis};
+use crate::base::{HolderId, Lsn, Millis, Stamp};
 use crate::message::{Message, Route};
 
 /// The state of a message in a queue. A slot without a state is empty.
@@ -58,6 +58,8 @@ pub struct Slot {
     pub body: Lsn,
     /// The consumer that holds it, while it is held.
     pub holder: HolderId,
+    /// Since when, while it is held.
+    pub held_since: Stamp,
     /// Size of its bare message, in bytes.
     pub size_bytes: u32,
     /// Failed deliveries in this queue.
@@ -157,7 +159,7 @@ mod tests {
 
     /// A queue of a million messages has a million of these.
     #[test]
-    fn the_mark_of_a_redrive_takes_no_room_in_a_slot() {
+    fn the_mark_of_a_redrive_and_the_time_of_holding_take_no_room_in_a_slot() {
         assert_eq!(size_of::<Slot>(), 80);
     }
 }

@@ -5,7 +5,7 @@ mod paging;
 use std::collections::VecDeque;
 
 use crate::base::limits::{ALLOCATOR_WASTE_PARTS, MESSAGE_OVERHEAD_BYTES};
-use crate::base::{HolderId, Lsn, Meter, Millis, Step, uncount};
+use crate::base::{HolderId, Lsn, Meter, Millis, Stamp, Step, uncount};
 
 use super::block::Block;
 use super::deferred_free::DeferredFree;
@@ -297,9 +297,9 @@ impl Subqueue {
     /// Assigns a ready message to a holder; returns its size in bytes, none if it is not ready or
     /// not in memory.
     #[inline]
-    pub fn acquire(&mut self, place: u64, holder: HolderId) -> Option<u32> {
+    pub fn acquire(&mut self, place: u64, holder: HolderId, since: Stamp) -> Option<u32> {
         let (cell, at) = self.cell_mut(place)?;
-        let size_bytes = cell.change()?.acquire(at, holder)?;
+        let size_bytes = cell.change()?.acquire(at, holder, since)?;
         cell.ready -= 1;
         self.ready -= 1;
         Some(size_bytes)
@@ -432,6 +432,28 @@ impl Subqueue {
             at = 0;
         }
         Ok(None)
+    }
+
+    /// The first held message at or behind a place, looked for in so many blocks; without one,
+    /// where to go on, if there is more.
+    pub fn find_held(&self, from: u64, blocks: &mut usize) -> Result<u64, Option<u64>> {
+        let from = from.max(self.first);
+        let (mut cell, mut at) = self.split(from - self.first);
+        while let Some(entry) = self.blocks.get(cell) {
+            let first = self.first + (cell << self.shift) as u64;
+            if *blocks == 0 {
+                return Err(Some(first + at as u64));
+            }
+            *blocks -= 1;
+            if let Some(block) = &entry.block
+                && block.count(MessageState::Held) > 0
+                && let Some(found) = block.next(MessageState::Held, at)
+            {
+                return Ok(first + found as u64);
+            }
+            (cell, at) = (cell + 1, 0);
+        }
+        Err(None)
     }
 
     /// Number of ready messages before a place.

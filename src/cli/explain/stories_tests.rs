@@ -206,6 +206,7 @@ impl Stage {
             exclusive: false,
             passing: false,
             selector: None,
+            timeout_ms: None,
             evidence: Some(Arc::new(evidence)),
         }));
         self.effects.outgoing.clear();

@@ -181,6 +181,10 @@ impl Story<'_> {
         } else {
             format!(": {}", error.join(" "))
         };
+        let what = match what {
+            "timed_out" => "held for too long",
+            other => other,
+        };
         let mut lines = vec![format!("{what} in {place}{times}{error}")];
         let by = pick(step, "by")
             .and_then(culprit)

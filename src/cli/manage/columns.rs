@@ -15,6 +15,7 @@ const MAY_BE_ABSENT: &[(&str, &[&str])] = &[
             "arguments",
             "auto_delete",
             "consumer_capacity",
+            "consumer_timeout",
             "consumer_utilisation",
             "consumers",
             "dead_letters",

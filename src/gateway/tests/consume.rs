@@ -321,3 +321,125 @@ fn with_rabbitmq_announced_the_delivery_count_of_quorum_queues_counts_every_retu
     check("quorum", false, [false, true]);
     check("classic", true, [false, true]);
 }
+
+/// An attach with `rabbitmq:consumer-timeout`.
+fn timed(timeout: Value) -> Attach {
+    Attach {
+        properties: Some(fields([("rabbitmq:consumer-timeout", timeout)])),
+        ..receiver("timed", "/queues/q")
+    }
+}
+
+// [AMQP 2.7.6], [AMQP 3.4.4] The sender tells `released` and leaves settling to the receiver.
+#[test]
+fn delivery_held_for_too_long_is_released_and_the_link_waits_until_it_is_settled() {
+    for is_told_first in [true, false] {
+        let mut scene = Scene::new();
+        let client = scene.client();
+        scene.queue("q", &[]);
+        fill(&mut scene, client, "q", 2);
+        let (link, result) = scene.attach(client, timed(Value::Uint(500)));
+        assert_eq!(result, Ok(()));
+        scene.clients[client].engine.set_credit(link, 1);
+        scene.drive();
+        let (_, late, _) = scene.deliveries(client).remove(0);
+        scene.pass(499);
+        assert_eq!(scene.counts("q"), (1, 1));
+        scene.pass(1);
+        assert_eq!(scene.counts("q"), (2, 0));
+        scene.clients[client].engine.set_credit(link, 5);
+        scene.drive();
+        assert!(
+            scene.deliveries(client).is_empty(),
+            "it has to settle first"
+        );
+        let engine = &mut scene.clients[client].engine;
+        if is_told_first {
+            engine.decide_received(link, late, &DeliveryState::Accepted);
+        } else {
+            engine.settle_received(link, late, &DeliveryState::Accepted);
+        }
+        scene.drive();
+        let settled = |event: &Event| matches!(event, Event::SenderSettled { .. });
+        assert_eq!(scene.take(client, settled).is_some(), is_told_first);
+        assert_eq!(scene.deliveries(client).len(), 2, "accepted too late");
+        assert_eq!(scene.counts("q"), (0, 2));
+        assert!(scene.detached(client, link).is_none());
+    }
+}
+
+/// What the broker writes on a timeout, and as the answer to an outcome that comes late.
+#[test]
+fn released_is_what_a_late_outcome_is_answered_with() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    fill(&mut scene, client, "q", 1);
+    let (link, _) = scene.attach(client, timed(Value::Uint(500)));
+    scene.clients[client].engine.set_credit(link, 1);
+    scene.drive();
+    let (_, late, _) = scene.deliveries(client).remove(0);
+    // Role sender, first and no last, settled, state. [AMQP 2.7.6]
+    let disposition = |settled: u8| {
+        let id = u8::try_from(late.0).unwrap();
+        let first = if id == 0 { vec![0x43] } else { vec![0x52, id] };
+        [&[0x42][..], &first, &[0x40, settled, 0x00, 0x53, 0x26]].concat()
+    };
+    let has = |out: &[u8], part: &[u8]| out.windows(part.len()).any(|window| window == part);
+    scene.pass(500);
+    let out = &scene.clients[client].written;
+    assert!(has(out, &disposition(0x42)), "{out:x?}");
+    let engine = &mut scene.clients[client].engine;
+    engine.decide_received(link, late, &DeliveryState::Accepted);
+    scene.drive();
+    // The message itself comes behind the answer.
+    let out = &scene.clients[client].written;
+    assert!(has(out, &disposition(0x41)), "{out:x?}");
+}
+
+/// A delivery that waits in the gateway when it times out goes out, and is released behind it.
+#[test]
+fn delivery_that_timed_out_before_it_left_is_released_when_it_leaves() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    fill(&mut scene, client, "q", 1);
+    let (link, _) = scene.attach(client, timed(Value::Uint(500)));
+    scene.clients[client].engine.set_credit(link, 1);
+    scene.clients[client].blocked = true;
+    scene.drive();
+    scene.pass(500);
+    assert_eq!(scene.counts("q"), (1, 0));
+    scene.clients[client].blocked = false;
+    scene.drive();
+    let (_, late, _) = scene.deliveries(client).remove(0);
+    scene.clients[client].engine.set_credit(link, 1);
+    scene.drive();
+    assert!(scene.deliveries(client).is_empty());
+    let engine = &mut scene.clients[client].engine;
+    engine.settle_received(link, late, &DeliveryState::Released);
+    scene.drive();
+    assert_eq!(scene.deliveries(client).len(), 1);
+}
+
+#[test]
+fn consumer_timeout_is_a_number_of_milliseconds() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    for (value, expect) in [
+        (Value::Uint(1), None),
+        (Value::Int(1), None),
+        (Value::Ulong(0), None),
+        (Value::Null, None),
+        (Value::Int(-1), Some("amqp:invalid-field")),
+        (Value::Ulong(1 << 32), Some("amqp:invalid-field")),
+        (Value::String("1".to_owned()), Some("amqp:invalid-field")),
+    ] {
+        let (link, result) = scene.attach(client, timed(value.clone()));
+        let refused = result.err();
+        assert_eq!(refused.as_deref(), expect, "{value:?}");
+        scene.clients[client].engine.detach(link, true, None);
+        scene.drive();
+    }
+}

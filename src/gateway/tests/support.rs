@@ -122,6 +122,8 @@ pub(super) struct Client {
     /// The peer does not read: what the gateway writes stays unwritten.
     pub(super) blocked: bool,
     inbound: BytesMut,
+    /// The last bytes that the gateway wrote.
+    pub(super) written: Vec<u8>,
     outbound: BytesMut,
 }
 
@@ -272,6 +274,7 @@ impl Scene {
             session: None,
             blocked: false,
             inbound: BytesMut::new(),
+            written: Vec::new(),
             outbound: BytesMut::new(),
         });
         let index = self.clients.len() - 1;
@@ -334,6 +337,9 @@ impl Scene {
         }
         client.gateway.report_room(0);
         client.inbound.extend_from_slice(&out);
+        if !out.is_empty() {
+            client.written = out;
+        }
         client.engine.handle_bytes(now, &mut client.inbound);
         while let Some(event) = client.engine.poll_event() {
             moved = true;
@@ -360,6 +366,15 @@ impl Scene {
         }
         self.released.append(&mut self.effects.released);
         self.effects.clear();
+    }
+
+    /// Lets time pass; what is due in the core is done and told.
+    pub(super) fn pass(&mut self, ms: u64) {
+        let passed = i64::try_from(ms).unwrap();
+        self.now = Now::new(self.now.mono.plus(ms), Timestamp(self.now.wall.0 + passed));
+        self.core.tick(self.now, 1_000, &mut self.effects);
+        self.hand_out();
+        self.drive();
     }
 
     /// Asks the core directly.

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::{Connection, LinkContext};
+use super::{Connection, LinkContext, mark_dirty};
 use crate::base::{invariant, uncount};
 use crate::link::LinkHandle;
 use crate::link::link::{Link, LinkState, QueuedMessage};
 use crate::link::session::{SentDelivery, Session, goes_at_once};
 use crate::wire::performative::{
-    FirstTransfer, Role, SenderSettleMode, TRANSFER_BYTES_MAX, write_transfer,
+    DeliveryState, FirstTransfer, Role, SenderSettleMode, TRANSFER_BYTES_MAX, write_transfer,
 };
 
 /// A message to send: `prefix` and `bare` together are its bytes.
@@ -149,6 +149,11 @@ impl Connection {
             } = waiting;
             let begun = begin_delivery(session, handle, token, message_format, settled);
             waiting.delivery_id = Some(begun.delivery_id);
+            if waiting.is_released {
+                let state = &DeliveryState::Released;
+                session.queue_disposition(Role::Sender, begun.delivery_id, false, state);
+                mark_dirty(&mut self.dirty, session);
+            }
             first = Some(begun);
         }
         let more = (count as u64) < left;

@@ -9,7 +9,7 @@ use crate::base::plant::{Plant, is_planted};
 use crate::link::error::Violation;
 use crate::link::session::{Session, queue_dispositions};
 use crate::link::unsettled::Fate;
-use crate::link::{Event, LinkHandle};
+use crate::link::{Event, LinkHandle, SessionHandle};
 use crate::wire::performative::{DeliveryState, Disposition, Role};
 
 /// Capacity for tokens allocated at once: in a range over many links each delivery may be a run of
@@ -171,6 +171,34 @@ impl Connection {
         session.sent.remove(delivery_id);
         session.queue_disposition(Role::Sender, delivery_id, true, state);
         mark_dirty(dirty, session);
+    }
+
+    /// Tells the peer that deliveries of a session are released, which their tokens pick: the peer
+    /// is to settle them. Those that wait to be sent are told of once they have a delivery-id. [AMQP
+    /// 2.7.6]
+    pub fn release_sent(&mut self, session: SessionHandle, mut is_late: impl FnMut(u64) -> bool) {
+        let found = self.sessions.get_mut(usize::from(session.channel));
+        let found = found.and_then(Option::as_deref_mut);
+        let Some(session) = found.filter(|found| found.generation == session.generation) else {
+            return;
+        };
+        let Session {
+            sent, dispositions, ..
+        } = &mut *session;
+        sent.visit(0..usize::MAX, |id, sent| {
+            if !sent.decided && is_late(sent.token) {
+                let (role, state) = (Role::Sender, &DeliveryState::Released);
+                queue_dispositions(dispositions, role, (id, id), false, state);
+            }
+            Fate::Kept
+        });
+        for link in session.links_mut() {
+            let waiting = link.sender.waiting.iter_mut();
+            for waiting in waiting.filter(|waiting| waiting.delivery_id.is_none()) {
+                waiting.is_released |= !waiting.settled && is_late(waiting.token);
+            }
+        }
+        mark_dirty(&mut self.dirty, session);
     }
 
     /// For clients with second settle mode, and consumers that want an answer: sends the outcome of

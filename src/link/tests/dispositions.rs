@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 
-use super::support::{Pair, Raw, Seen, names, receiver, send, sender, transfer};
+use super::support::{
+    Pair, Raw, Seen, credit_performative, names, receiver, send, sender, transfer,
+};
 use super::transfers::transfers;
 use crate::base::Serial;
-use crate::link::Event;
+use crate::link::{Event, SessionHandle};
 use crate::wire::performative::{
     DeliveryState, Disposition, Performative, ReceiverSettleMode, Role, Transfer,
 };
@@ -212,4 +214,72 @@ fn second_settle_mode_takes_three_steps_both_ways() {
         transfers(&mut raw, &[(asks, b"x")]),
         ["detach amqp:invalid-field"]
     );
+}
+
+// [AMQP 2.7.6] "state: Communicates the state of all the deliveries referenced by this disposition";
+// [AMQP 2.6.12] the receiver settles what is not settled.
+#[test]
+fn a_sender_that_releases_what_it_sent_leaves_it_to_the_receiver_to_settle() {
+    let (mut raw, link) = Raw::receiving(10);
+    let session = SessionHandle {
+        channel: 0,
+        generation: 1,
+    };
+    for token in 0..5 {
+        send(&mut raw.server, link, token, b"x");
+    }
+    raw.take();
+    raw.frame(
+        0,
+        &Performative::Disposition(disposition(Role::Receiver, 1, 1, false)),
+    );
+    raw.server.release_sent(session, |token| token < 4);
+    let released = |first, last| {
+        let state = Some(DeliveryState::Released);
+        let frame = Disposition {
+            state,
+            ..disposition(Role::Sender, first, last, false)
+        };
+        Seen::Frame(0, Performative::Disposition(frame), Bytes::new())
+    };
+    // Of the second one the receiver has told an outcome before.
+    assert_eq!(raw.take(), [released(0, 0), released(2, 3)]);
+    raw.frame(
+        0,
+        &Performative::Disposition(disposition(Role::Receiver, 0, 4, true)),
+    );
+    let outcomes = Pair::outcomes(&mut std::mem::take(&mut raw.events));
+    let settled = outcomes.iter().filter(|(.., settled)| *settled);
+    assert_eq!(
+        settled.count(),
+        4,
+        "the receiver settles them: {outcomes:?}"
+    );
+    assert!(raw.take().is_empty());
+}
+
+/// What waits for the window has no delivery-id that a disposition could name.
+#[test]
+fn what_waits_to_be_sent_is_released_behind_its_transfer() {
+    let (mut raw, link) = Raw::receiving(10);
+    let Performative::Flow(mut flow) = credit_performative(0, 10) else {
+        panic!("a flow")
+    };
+    flow.next_incoming_id = Some(Serial(0xffff_fffc));
+    flow.incoming_window = 1;
+    raw.frame(0, &Performative::Flow(flow.clone()));
+    let session = SessionHandle {
+        channel: 0,
+        generation: 1,
+    };
+    for token in 0..3 {
+        send(&mut raw.server, link, token, b"x");
+    }
+    assert_eq!(names(&raw.take()), ["transfer"]);
+    raw.server.release_sent(session, |token| token == 1);
+    assert!(raw.take().is_empty());
+    flow.next_incoming_id = Some(Serial(0xffff_fffd));
+    flow.incoming_window = 10;
+    raw.frame(0, &Performative::Flow(flow));
+    assert_eq!(names(&raw.take()), ["transfer", "transfer", "disposition"]);
 }

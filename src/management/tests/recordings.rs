@@ -111,6 +111,7 @@ impl Setting {
             exclusive: false,
             passing: false,
             selector: None,
+            timeout_ms: None,
             evidence: None,
         }));
         self.apply(Command::ConsumerFlow {

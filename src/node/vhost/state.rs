@@ -121,6 +121,20 @@ pub(super) fn log(vhost: &Name, event: &LogEvent) {
             name,
             warning,
         } => tracing::warn!(%vhost, %kind, %name, "{warning}"),
+        LogEvent::ConsumerTimedOut {
+            queue,
+            by,
+            timeout_ms,
+        } => {
+            let text = |text: Option<&Name>| text.map_or("", Name::as_str).to_owned();
+            let container = text(by.as_ref().and_then(|by| by.container.as_ref()));
+            let link = text(by.as_ref().and_then(|by| by.link.as_ref()));
+            let address = text(by.as_ref().and_then(|by| by.address.as_ref()));
+            tracing::warn!(
+                %vhost, %queue, container, link, address, timeout_ms,
+                "a consumer held deliveries for too long: it gets no more until it settles them"
+            );
+        }
         LogEvent::Cycle { path } => {
             let path: Vec<&str> = path.iter().map(|name| &**name).collect();
             tracing::warn!(%vhost, path = path.join(" -> "), "a dead letter went in a circle");

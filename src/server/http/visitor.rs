@@ -123,6 +123,7 @@ impl Visitor {
             exclusive: false,
             passing: true,
             selector: None,
+            timeout_ms: Some(0),
             evidence: None,
         }))?;
         self.apply(Command::ConsumerFlow {

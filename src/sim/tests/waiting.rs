@@ -168,6 +168,7 @@ impl Client {
             exclusive: false,
             passing: false,
             selector: None,
+            timeout_ms: None,
             evidence: Some(Arc::new(Evidence::of_consumer(
                 &Name::from(format!("container-{}", self.consumers)),
                 "link",

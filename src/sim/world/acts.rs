@@ -22,7 +22,11 @@ impl World {
     pub(super) fn act(&mut self, step: PlannedStep) {
         match step {
             PlannedStep::Pass(ms) => self.pass(ms),
-            PlannedStep::Consume { queue, settled } => self.consume(queue, settled),
+            PlannedStep::Consume {
+                queue,
+                settled,
+                timeout_ms,
+            } => self.consume(queue, settled, timeout_ms),
             PlannedStep::Credit {
                 consumer,
                 more,
@@ -105,7 +109,7 @@ impl World {
         }
     }
 
-    fn consume(&mut self, queue: Name, settled: bool) {
+    fn consume(&mut self, queue: Name, settled: bool, timeout_ms: Option<u32>) {
         let consumer = ConsumerId(self.next_id);
         self.next_id += 1;
         let (connection, session) = (self.connection, self.session);
@@ -120,6 +124,7 @@ impl World {
             exclusive,
             passing: false,
             selector: None,
+            timeout_ms,
             evidence: Some(Arc::new(Evidence::of_consumer(
                 &Name::from(format!("container-{}", consumer.0)),
                 "link",
@@ -139,7 +144,10 @@ impl World {
                 limit,
                 assigned,
                 draining,
+                timeout_ms: timeout_ms.or(settled.then_some(0)),
+                timed_out: 0,
             });
+            queue.choose_active();
         }
     }
 
@@ -283,6 +291,7 @@ impl World {
             settings: real.settings.clone(),
             messages: Vec::new(),
             consumers: Vec::new(),
+            active: None,
             places: BTreeMap::new(),
             run: 0,
             grown: false,

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, VecDeque};
 use super::Random;
 use super::durable::Archive;
 use super::foresight::Foreseen;
-use super::model::{Model, Scene};
+use super::model::{Model, ModelWork, Scene};
 use super::paging::{BLOCK_SHIFT, Paging};
 use super::plan::Plan;
 use crate::base::{
-    ConnectionId, ConsumerId, Lsn, Millis, Name, Now, QueueId, Seed, SessionId, Timestamp,
+    ConnectionId, ConsumerId, Lsn, Millis, Name, Now, Position, QueueId, Seed, SessionId, Timestamp,
 };
 use crate::broker::arguments::OnUndeliverable;
 use crate::broker::{
@@ -69,6 +69,8 @@ pub struct World {
     is_ending: bool,
     /// Number of records of this batch that are in the archive.
     archived: usize,
+    /// Deliveries that timed out, which the model is not told of yet.
+    timed_out: Vec<((QueueId, Position), ConsumerId)>,
     /// The queue of each consumer.
     pub(super) reads: BTreeMap<ConsumerId, QueueId>,
     /// Comparisons of what was foreseen with what happened.
@@ -94,6 +96,16 @@ const fn undeliverable(seed: u64) -> Undeliverable {
     }
 }
 
+/// How long consumers of quorum queues may hold a delivery in the world of this seed, in
+/// milliseconds: in every second world for ever.
+const fn consumer_timeout(seed: u64) -> u64 {
+    match seed % 4 {
+        1 => 20,
+        3 => 200,
+        _ => 0,
+    }
+}
+
 /// Commands shown on failure.
 const HISTORY_MAX: usize = 30;
 
@@ -114,6 +126,7 @@ impl World {
         let options = || CoreOptions {
             block_shift: BLOCK_SHIFT,
             undeliverable,
+            consumer_timeout_ms: consumer_timeout(seed),
             ..CoreOptions::new(Name::from("sim"), Seed(seed))
         };
         let now = Now::new(Millis(10_000_000), Timestamp(1_700_000_000_000));
@@ -126,6 +139,7 @@ impl World {
             model: Model {
                 seed,
                 undeliverable,
+                consumer_timeout_ms: consumer_timeout(seed),
                 ..Model::default()
             },
             plan: Plan::new(seed),
@@ -142,6 +156,7 @@ impl World {
             is_paged,
             is_ending: false,
             archived: 0,
+            timed_out: Vec::new(),
             reads: BTreeMap::new(),
             foreseen: Foreseen::default(),
             blob_random: Some(Random::new(seed ^ 0xa4ead)),
@@ -226,6 +241,11 @@ impl World {
     }
 
     fn run_model(&mut self) {
+        for (place, consumer) in self.timed_out.drain(..) {
+            let (queue, position) = place;
+            let late = ModelWork::TimeOut(queue, position, consumer);
+            self.model.work.push_back(late);
+        }
         self.model.run(Scene {
             now: self.now,
             core: &self.core,
@@ -281,6 +301,11 @@ impl World {
         self.archive_records();
         self.archived = 0;
         for (_, effect) in self.effects.outgoing.drain(..) {
+            if let Effect::TimedOut { consumer, position } = effect
+                && let Some(&queue) = self.reads.get(&consumer)
+            {
+                self.timed_out.push(((queue, position), consumer));
+            }
             if let Effect::Deliver(delivery) = effect
                 && let Some(&queue) = self.reads.get(&delivery.consumer)
             {
@@ -326,6 +351,7 @@ impl World {
             self.model.wake_due(self.now.mono.0);
             self.run_model();
             if due.is_none() {
+                self.model.complain_of_overdue(end.0);
                 return;
             }
         }

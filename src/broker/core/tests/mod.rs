@@ -23,6 +23,7 @@ mod redrive_steering;
 pub(crate) mod scenario;
 mod scheduled;
 mod selecting;
+mod timeouts;
 mod times;
 mod topology;
 mod waiting;

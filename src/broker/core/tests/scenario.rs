@@ -255,6 +255,7 @@ impl Scenario {
             exclusive: false,
             passing: false,
             selector: None,
+            timeout_ms: None,
             evidence: None,
         };
         adjust(&mut consume);

@@ -161,6 +161,9 @@ fn of_kind(node: &str, details: &QueueDetails, fields: &mut Map<String, Value>) 
     if let Some(limit) = details.delivery_limit {
         fields.insert("delivery_limit".to_owned(), json!(limit));
     }
+    if let Some(timeout_ms) = details.consumer_timeout_ms {
+        fields.insert("consumer_timeout".to_owned(), json!(timeout_ms));
+    }
 }
 
 /// The fields with the policies that apply, and what they set together.
