@@ -28,3 +28,4 @@ mod rights;
 mod settings;
 #[path = "../support/mod.rs"]
 mod support;
+mod timeouts;
