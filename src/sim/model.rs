@@ -120,6 +120,10 @@ pub struct Model {
     pub(super) copies_refused: u64,
     /// How long consumers of quorum queues may hold a delivery, where nothing else says.
     pub(super) consumer_timeout_ms: u64,
+    /// Deliveries that consumers held for too long.
+    pub timed_out: u64,
+    /// Those of them that were settled afterwards.
+    pub settled_late: u64,
     /// Deliveries that the core made in this step, by position, with the consumer. The model must
     /// predict all.
     pub(super) observed: BTreeMap<(QueueId, Position), ConsumerId>,
@@ -313,6 +317,7 @@ impl Model {
         let found = queue.consumers.iter_mut().find(|it| it.id == consumer);
         if let Some(consumer) = found.filter(|consumer| consumer.timed_out > 0) {
             consumer.timed_out -= 1;
+            self.settled_late += 1;
             if consumer.timed_out == 0 {
                 queue.choose_active();
                 self.schedule(id);
@@ -339,6 +344,7 @@ impl Model {
         let mut consumers = queue.consumers.iter_mut();
         if let Some(consumer) = consumers.find(|it| it.id == consumer) {
             consumer.timed_out += 1;
+            self.timed_out += 1;
         }
         queue.choose_active();
         self.requeue(scene, id, position, false, None);

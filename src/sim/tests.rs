@@ -77,6 +77,18 @@ fn messages_that_leave_memory_and_come_back_late_or_damaged_are_in_one_place_or_
     assert!(loads > 0, "some came back");
 }
 
+/// What happens then is compared with the model in each of these worlds.
+#[test]
+fn worlds_time_deliveries_out_and_settle_them_late() {
+    let worlds = (1..=40).map(run);
+    let told = worlds.map(|world| (world.model.timed_out, world.model.settled_late));
+    let told: Vec<_> = told.collect();
+    let (timed_out, late): (Vec<u64>, Vec<u64>) = told.into_iter().unzip();
+    let all = (timed_out.iter().sum::<u64>(), late.iter().sum::<u64>());
+    let worlds = timed_out.iter().filter(|count| **count > 0).count();
+    assert!(all.0 > 200 && all.1 > 50 && worlds > 20, "{all:?} {worlds}");
+}
+
 /// A full history needs more queues than these worlds have.
 #[test]
 fn worlds_quarantine_for_every_other_cause_and_fill_their_quarantines() {
