@@ -40,6 +40,9 @@ pub const LINK_OVERHEAD_BYTES: u64 = 912;
 pub const DELIVERY_TAG_BYTES_MAX: usize = 32;
 /// Deliveries a session may hold unsettled before it gets no more.
 pub const UNSETTLED_MAX: u32 = 65_535;
+/// Time until a queue of whose messages none was held is looked at again for deliveries that are
+/// held for too long, at least, in milliseconds: consumers may ask for timeouts of 1 ms.
+pub const CONSUMER_LOOK_IDLE_MS: u64 = 100;
 /// Bytes assigned to one connection and not yet written to its socket; at least one message fits.
 pub const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
 /// Bytes of unsettled publishes outstanding per publishing link.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::base::limits::CONSUMER_LOOK_IDLE_MS;
 use crate::base::{ConsumerId, Now, Position, QueueId, Seed, Timestamp};
 use crate::broker::arguments::{DURATION_MS_MAX, Overflow};
 use crate::broker::delay::Draw;
@@ -514,10 +515,12 @@ impl Model {
         }
     }
 
-    /// Notes deliveries that are held for too long and were not taken back.
+    /// Notes deliveries that are held for too long and were not taken back, also not at the next
+    /// look that is due in a queue of which nothing was held.
     pub fn complain_of_overdue(&mut self, now_ms: u64) {
         for (id, queue) in &self.queues {
-            let overdue = |message: &&ModelMessage| queue.is_overdue(message, now_ms);
+            let overdue =
+                |message: &&ModelMessage| queue.is_overdue(message, now_ms - CONSUMER_LOOK_IDLE_MS);
             for message in queue.messages.iter().filter(overdue) {
                 let position = message.position;
                 self.complaints

@@ -14,6 +14,7 @@ use super::failure::Failure;
 use super::settle::Requeued;
 use super::work::{SLICE, Work};
 use super::{Core, CoreOptions, Turn};
+use crate::base::limits::CONSUMER_LOOK_IDLE_MS;
 use crate::base::{ConsumerId, Millis, Name, Now, Position, QueueId, invariant};
 use crate::broker::arguments::QueueType;
 use crate::broker::policy::EffectiveSettings;
@@ -30,6 +31,8 @@ pub(super) struct Look {
     began: Millis,
     /// When the first of what was seen will be due.
     next: Millis,
+    /// Whether nothing was held so far.
+    is_idle: bool,
     /// Steps that it took: deliveries looked at, and blocks passed.
     steps: u64,
 }
@@ -118,6 +121,7 @@ impl Core {
                 from: Position(0),
                 began: now.mono,
                 next: Millis::NEVER,
+                is_idle: true,
                 steps: 0,
             }));
         }
@@ -143,6 +147,7 @@ impl Core {
                 invariant!(fatal, "a message that is held is in memory");
             };
             (look.from, left) = (Position(position.0 + 1), left - 1);
+            look.is_idle = false;
             let consumer = consumer_of(slot.holder);
             let age_ms = slot.held_since.age_ms(turn.now.mono);
             // A consumer that is gone is about to give back what it held.
@@ -181,8 +186,12 @@ impl Core {
             return;
         };
         let next = look.next.min(look.began.plus(shortest_ms.into()));
-        let earliest = now.mono.plus(look.steps / STEPS_OF_MS);
-        self.look_at(look.queue, next.max(earliest));
+        let idle_ms = if look.is_idle {
+            CONSUMER_LOOK_IDLE_MS
+        } else {
+            look.steps / STEPS_OF_MS
+        };
+        self.look_at(look.queue, next.max(now.mono.plus(idle_ms)));
     }
 
     /// Takes a delivery back that was held for too long.

@@ -455,3 +455,20 @@ fn thousands_of_deliveries_of_many_consumers_time_out_together() {
     assert_eq!(timed_out(&mut s).len(), 3_000);
     assert_eq!(s.counts("q"), (3_000, 0, 0));
 }
+
+/// Thousands of idle consumers that ask for 1 ms kept the broker busy.
+#[test]
+fn idle_queues_are_not_looked_at_all_the_time() {
+    let mut s = timed(1);
+    named(&mut s, 1, 1, None);
+    let mut looks = 0;
+    let end = s.now.mono.plus(10_000);
+    while let Some(due) = s.core.next_deadline().filter(|due| *due <= end) {
+        s.pass(due.since(s.now.mono).max(1));
+        looks += 1;
+    }
+    assert!((90..=110).contains(&looks), "{looks}");
+    s.publish_all("q", &["a"]);
+    s.pass(100);
+    assert_eq!(timed_out(&mut s).len(), 1);
+}
