@@ -39,7 +39,11 @@ impl Core {
         if let Some(selector) = consume.selector {
             queue.selecting.add(consume.consumer, selector);
         }
-        let timeout_ms = consume.timeout_ms.or(Some(0).filter(|_| consume.settled));
+        let timeout_ms = if consume.settled {
+            Some(0)
+        } else {
+            consume.timeout_ms
+        };
         queue.timeouts.add(timeout_ms);
         let is_quorum = queue.settings.queue_type == QueueType::Quorum;
         let consumer = Consumer {

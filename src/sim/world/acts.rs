@@ -144,7 +144,7 @@ impl World {
                 limit,
                 assigned,
                 draining,
-                timeout_ms: timeout_ms.or(settled.then_some(0)),
+                timeout_ms: if settled { Some(0) } else { timeout_ms },
                 timed_out: 0,
             });
             queue.choose_active();

@@ -357,7 +357,9 @@ fn deliveries_that_never_left_or_are_dropped_free_the_consumer_too() {
 fn presettled_links_have_no_timeout() {
     let mut s = timed(100);
     s.publish_all("q", &["a"]);
-    s.consume(1, "q", |consume| consume.settled = true);
+    s.consume(1, "q", |consume| {
+        (consume.settled, consume.timeout_ms) = (true, Some(50));
+    });
     s.credit(ConsumerId(1), 1);
     assert_eq!(s.core.next_deadline(), None);
     s.pass(10_000);
