@@ -25,6 +25,7 @@ pub(super) mod code {
     pub(in crate::cli::bench) const TARGET: u8 = 0x29;
     pub(in crate::cli::bench) const SASL_INIT: u8 = 0x41;
     pub(in crate::cli::bench) const HEADER: u8 = 0x70;
+    pub(in crate::cli::bench) const MESSAGE_ANNOTATIONS: u8 = 0x72;
     pub(in crate::cli::bench) const PROPERTIES: u8 = 0x73;
     pub(in crate::cli::bench) const DATA: u8 = 0x75;
     pub(in crate::cli::bench) const VALUE: u8 = 0x77;

@@ -245,7 +245,7 @@ impl BenchOptions {
         } else {
             Life::Each
         };
-        self.ttl.map(life)
+        self.delay.map(Life::Delayed).or(self.ttl.map(life))
     }
 
     #[allow(clippy::cast_precision_loss, reason = "a number of connections")]

@@ -91,6 +91,10 @@ pub(super) struct BenchOptions {
     /// All messages are due at once: `--ttl` counts from the start of the run
     #[arg(long, requires = "ttl")]
     pub(super) due_together: bool,
+    /// Messages wait in their queues for so long after their arrival; latency counts from the moment they
+    /// are due
+    #[arg(long, value_name = "MILLISECONDS", conflicts_with_all = ["ttl", "dead_letter"])]
+    pub(super) delay: Option<u32>,
     /// Consume only what so many confirmed messages came after, until the last is published
     #[arg(long, value_name = "MESSAGES", default_value_t = 0)]
     pub(super) behind: u64,

@@ -20,31 +20,37 @@ pub(super) struct MessageShape {
     pub(super) life: Option<Life>,
 }
 
-/// The time to live of a run's messages.
+/// The time to live of a run's messages, or how long they wait.
 #[derive(Clone, Copy)]
 pub(super) enum Life {
     /// This many milliseconds each.
     Each(u32),
     /// All to the same moment, this many milliseconds after the run began.
     Until(u32),
+    /// They live on, and are delivered this many milliseconds after their arrival.
+    Delayed(u32),
 }
 
 impl Life {
-    /// The time to live, in milliseconds, of a message sent `nanos` after the run began.
-    fn ttl_millis(self, nanos: u64) -> u32 {
+    /// The time to live, in milliseconds, of a message sent `nanos` after the run began; none: it lives
+    /// on.
+    fn ttl_millis(self, nanos: u64) -> Option<u32> {
         match self {
-            Self::Each(millis) => millis,
+            Self::Each(millis) => Some(millis),
             Self::Until(millis) => {
                 let gone = u32::try_from(nanos / NANOS_PER_MILLI).unwrap_or(u32::MAX);
-                millis.saturating_sub(gone)
+                Some(millis.saturating_sub(gone))
             }
+            Self::Delayed(_) => None,
         }
     }
 
-    /// When such a message expires, in nanoseconds after the run began.
+    /// When such a message expires, or is delivered, in nanoseconds after the run began.
     pub(super) fn due_nanos(self, sent_nanos: u64) -> u64 {
         match self {
-            Self::Each(millis) => sent_nanos + u64::from(millis) * NANOS_PER_MILLI,
+            Self::Each(millis) | Self::Delayed(millis) => {
+                sent_nanos + u64::from(millis) * NANOS_PER_MILLI
+            }
             Self::Until(millis) => sent_nanos.max(u64::from(millis) * NANOS_PER_MILLI),
         }
     }
@@ -109,8 +115,8 @@ impl Template {
     pub(super) fn stamp(&mut self, id: u32, nanos: u64) {
         patch(&mut self.bytes, ID_AT, id);
         patch(&mut self.bytes, TAG_AT, id);
-        if let Some(life) = self.life {
-            patch(&mut self.bytes, self.ttl_at, life.ttl_millis(nanos));
+        if let Some(ttl_millis) = self.life.and_then(|life| life.ttl_millis(nanos)) {
+            patch(&mut self.bytes, self.ttl_at, ttl_millis);
         }
         if let Some(stamp) = self.bytes.last_chunk_mut::<8>() {
             *stamp = nanos.to_be_bytes();
@@ -149,15 +155,20 @@ fn transfer(shape: &MessageShape, first: bool, more: bool) -> Vec<Item<'static>>
     fields
 }
 
-/// The sections: header and data.
+/// The sections: header, annotations where a message is to wait, and data.
 fn message(shape: &MessageShape) -> Vec<u8> {
     let mut out = Vec::with_capacity(shape.size_bytes + TRANSFER_BYTES);
     let mut header = vec![Item::Bool(shape.durable)];
-    if shape.life.is_some() {
+    if shape.life.is_some_and(|life| life.ttl_millis(0).is_some()) {
         // The largest number reserves all four bytes.
         header.extend([Item::Null, Item::Uint(u32::MAX)]);
     }
     Item::Described(code::HEADER, header).write(&mut out);
+    if let Some(Life::Delayed(millis)) = shape.life {
+        let delay = (Item::Symbol("x-opt-delivery-delay"), Item::Uint(millis));
+        let annotations = Box::new(Item::Map(vec![delay]));
+        Item::Section(code::MESSAGE_ANNOTATIONS, annotations).write(&mut out);
+    }
     let mut body = vec![b'.'; shape.size_bytes];
     let run_at = body.len().saturating_sub(STAMP_BYTES);
     let run = body
@@ -206,6 +217,34 @@ mod tests {
             assert_eq!(stamp(last, 77), Some(99));
             assert_eq!(stamp(last, 78), None, "another run's");
         }
+    }
+
+    #[test]
+    fn a_message_that_waits_says_how_long_and_lives_on() {
+        let life = Life::Delayed(12_000);
+        let shape = MessageShape {
+            size_bytes: 100,
+            durable: true,
+            settled: false,
+            run: 77,
+            life: Some(life),
+        };
+        let mut template = Template::new(&shape, 512);
+        template.stamp(1, 5);
+        let mut out = Vec::new();
+        template.write(0, 1, &mut out);
+        let (body, _) = split_frame(&out).unwrap().unwrap();
+        let transfer = Performative::read(body).unwrap().unwrap();
+        let message = crate::message::Message::from_transfer(
+            transfer.payload.to_vec().into(),
+            crate::message::KeyRule::Specification,
+        );
+        let message = message.unwrap();
+        let asked = message.directions().delivery_time().unwrap();
+        let expected = crate::message::DeliveryTime::After(12_000);
+        assert_eq!((asked, message.ttl_ms()), (Some(expected), None));
+        assert_eq!(life.due_nanos(5), 12_000 * NANOS_PER_MILLI + 5);
+        assert_eq!(stamp(transfer.payload, 77), Some(5));
     }
 
     #[test]
