@@ -55,6 +55,8 @@ pub const EMBEDDED_CREDIT_MAX: u32 = 10_000;
 /// Publishes of a publisher within the process that wait for credit; further ones wait until these
 /// are sent.
 pub const EMBEDDED_WAITING_MAX: usize = 16;
+/// Delayed messages that one request makes ready before it waits until that is durable.
+pub const RETRIED_UNWRITTEN_MAX: u64 = 4_096;
 /// Commands applied under one hold of the core's lock.
 pub const BATCH_COMMANDS_MAX: usize = 256;
 /// Estimated time of the work under one hold of the core's lock, in nanoseconds; what is left is done
@@ -225,6 +227,9 @@ pub const DISCARD_MS: u64 = 500;
 /// Memory of a waiting message beside its bare bytes, about, in bytes: its slot, its allocation, its
 /// index of sections.
 pub const MESSAGE_OVERHEAD_BYTES: u64 = 224;
+/// Memory of a message's place in the index of those that wait for their time, about, in bytes; it
+/// stays when the message is evicted.
+pub const DELAYED_OVERHEAD_BYTES: u64 = 96;
 /// Bare bytes lie in blocks of the allocator that are larger, about by one part in so many: by up to a
 /// quarter where they are little more than a block, by 5 % where they are large.
 pub const ALLOCATOR_WASTE_PARTS: u64 = 8;

@@ -203,6 +203,16 @@ pub enum QueueCommand {
         /// The message's position.
         position: Position,
     },
+    /// Makes messages ready that wait for their time, those due first: a slice of them at most.
+    /// Reply: `Retried`.
+    Retry {
+        /// The asking connection, which may own the queue; none: no connection asks.
+        connection: Option<ConnectionId>,
+        /// The queue that they wait in.
+        name: Name,
+        /// How many, at most.
+        count: u64,
+    },
     /// Puts a message into a queue, with the history that it brings. Reply: `Imported`.
     Import {
         /// The queue to put it into.

@@ -69,6 +69,13 @@ pub enum Reply {
         /// The record of the change.
         lsn: Lsn,
     },
+    /// Messages were made ready that waited for their time.
+    Retried {
+        /// Number of these messages.
+        messages: u64,
+        /// The record of the change.
+        lsn: Lsn,
+    },
     /// A message was put into a queue.
     Imported {
         /// The record of it.

@@ -15,6 +15,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "explain",
             "dead_letter_groups",
             "discard_message",
+            "retry_delayed",
             "export_messages",
             "import_messages",
             "redrive",

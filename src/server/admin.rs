@@ -10,11 +10,12 @@ use super::errors::StartError;
 use super::setup;
 use super::shared::Shared;
 use crate::access::Password;
+use crate::base::limits::RETRIED_UNWRITTEN_MAX;
 use crate::base::{Lsn, Meter, Name, Now, Position};
 use crate::broker::Asked;
 use crate::broker::redrive::RedriveRights;
 use crate::broker::registry::{Registry, RegistryError, RegistryFact};
-use crate::broker::{Command, Core, Effects, LogEvent, Reply};
+use crate::broker::{Command, Core, Effects, LogEvent, QueueCommand, Reply};
 use crate::config::Settings;
 use crate::deaths::Viewer;
 use crate::management::{Change, Explanation, Refusal, Status};
@@ -166,6 +167,69 @@ impl Admin {
         });
         let broke = |_| Err(internal("explaining failed".to_owned()));
         explained.await.unwrap_or_else(broke)
+    }
+
+    /// Makes messages of a queue ready that wait for their time, those due first: `count` of them, or
+    /// all that wait now. Returns their number.
+    ///
+    /// Errors: 404: there is no such vhost or queue. 500: the vhost or the journal failed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use coroner::{Broker, Message, Value};
+    ///
+    /// let broker = Broker::builder().start().await?;
+    /// let admin = broker.admin();
+    /// admin.declare_queue("/", "jobs", &[]).await?;
+    /// let tomorrow = Message::new("cut the hedge")
+    ///     .annotation("x-opt-delivery-delay", Value::Ulong(24 * 3_600_000));
+    /// broker.publisher("/queues/jobs").open().await?.publish(tomorrow).await?;
+    ///
+    /// assert_eq!(admin.retry_delayed("/", "jobs", None).await?, 1);
+    /// let mut consumer = broker.consumer("jobs").open().await?;
+    /// let delivery = consumer.next().await.expect("it is ready now");
+    /// assert_eq!(delivery.body(), b"cut the hedge");
+    /// # broker.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn retry_delayed(
+        &self,
+        vhost: &str,
+        queue: &str,
+        count: Option<u64>,
+    ) -> Result<u64, Refusal> {
+        let waiting = self.with_core(vhost, |_, core, _| {
+            let queue = core.queue(queue);
+            queue.map(|queue| queue.messages.delayed().usage().messages)
+        })?;
+        let count = count.unwrap_or(u64::MAX).min(waiting.unwrap_or(1));
+        let mut retried = 0;
+        loop {
+            let command = Command::Queue(QueueCommand::Retry {
+                connection: None,
+                name: Name::from(queue),
+                count: count - retried,
+            });
+            let (reply, _) = self.begin_command(vhost, command).await?;
+            let (messages, lsn) = match reply {
+                Reply::Retried { messages, lsn } => (messages, lsn),
+                Reply::Refused(error) => return Err(error.into()),
+                _ => return Err(internal("the core gave no answer".to_owned())),
+            };
+            let before = retried;
+            retried += messages;
+            let is_over = messages == 0 || retried >= count;
+            // What waits for the disk in memory is bounded.
+            if is_over || before / RETRIED_UNWRITTEN_MAX < retried / RETRIED_UNWRITTEN_MAX {
+                self.shared.wait_until_durable(lsn).await?;
+            }
+            if is_over {
+                return Ok(retried);
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     pub(super) const fn shared(&self) -> &Arc<Shared> {

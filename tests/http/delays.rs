@@ -53,3 +53,30 @@ fn a_publish_says_when_it_is_delivered_and_a_strict_broker_does_not_listen() {
     }
     assert_eq!(counts(&api), (json!(2), json!(0)));
 }
+
+#[test]
+fn delayed_messages_are_made_ready_now() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put(QUEUE, &json!({}));
+    for delay in 0..200 {
+        publish(&api, &json!({"x-opt-delivery-delay": 60_000 + delay}));
+    }
+    let retry = |body: &Value| api.ask("POST", &format!("{QUEUE}/retry"), body);
+    assert_eq!(retry(&json!({"count": 3})), (200, json!({"retried": 3})));
+    assert_eq!(counts(&api), (json!(3), json!(197)));
+    assert_eq!(retry(&json!({})), (200, json!({"retried": 197})));
+    assert_eq!(counts(&api), (json!(200), json!(0)));
+    assert_eq!(retry(&json!({})), (200, json!({"retried": 0})));
+    for (body, said) in [
+        (json!({"count": -1}), "count"),
+        (json!({"count": "many"}), "count"),
+        (json!({"number": 1}), "number"),
+    ] {
+        let (status, answer) = retry(&body);
+        let reason = answer["reason"].as_str().unwrap_or_default();
+        assert!(status == 400 && reason.contains(said), "{status} {answer}");
+    }
+    let (status, _) = api.ask("POST", "/api/queues/%2F/nosuch/retry", &json!({}));
+    assert_eq!(status, 404);
+}

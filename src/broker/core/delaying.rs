@@ -2,12 +2,15 @@
 
 use bytes::Bytes;
 
-use super::Core;
-use crate::base::{Now, Position, QueueId, Seed, Timestamp, invariant};
-use crate::broker::Fact;
+use super::work::SLICE;
+use super::{Core, Turn};
+use crate::base::{
+    ConnectionId, Lsn, Name, Now, Position, QueueId, Seed, Step, Timestamp, invariant,
+};
 use crate::broker::arguments::DURATION_MS_MAX;
 use crate::broker::delay::Draw;
 use crate::broker::queue::{Delay, Growth, MessageState, Queue};
+use crate::broker::{Error, Fact, Reply};
 use crate::message::{self, DeliveryTime};
 
 impl Core {
@@ -33,6 +36,54 @@ impl Core {
             let fact = delayed(now, (queue.id, position), delay);
             self.recorder.push(fact);
         }
+    }
+}
+
+impl Core {
+    /// Makes messages of a queue ready before their time, those due first: a slice of them at most.
+    pub(super) fn queue_retry(
+        &mut self,
+        turn: &mut Turn<'_>,
+        connection: Option<ConnectionId>,
+        name: &Name,
+        count: u64,
+    ) -> Result<Reply, Error> {
+        let id = self
+            .find_queue(connection, name)?
+            .ok_or_else(|| Self::missing_queue(name))?;
+        let queue = self
+            .queues
+            .get_mut(&id)
+            .ok_or_else(|| Self::missing_queue(name))?;
+        let slice = usize::try_from(count).unwrap_or(SLICE).min(SLICE);
+        let mut messages = 0;
+        while messages < slice
+            && let Some((_, position)) = queue.messages.delayed().first_due()
+        {
+            if !queue.messages.end_delay(position) {
+                invariant!(broken, "a message that waits for its time is there");
+                break;
+            }
+            // A copy in a checkpoint says that it waits.
+            queue.messages.note_copied(position, Lsn(0));
+            queue.selecting.requeued(position);
+            messages += 1;
+            let disk_ref = queue.messages.disk_ref(position);
+            if let Some(retried) = disk_ref.filter(|it| it.durable) {
+                self.recorder.push(Fact::Returned {
+                    queue: id,
+                    position,
+                    failures: retried.failures,
+                    acquired: retried.acquired,
+                });
+            }
+        }
+        turn.effects.meter.charge(Step::Message, messages);
+        self.schedule(id);
+        Ok(Reply::Retried {
+            messages: messages as u64,
+            lsn: self.recorder.lsn(),
+        })
     }
 }
 

@@ -154,6 +154,11 @@ impl Core {
                 name,
                 position,
             } => self.queue_discard(turn, connection, &name, position),
+            QueueCommand::Retry {
+                connection,
+                name,
+                count,
+            } => self.queue_retry(turn, connection, &name, count),
             QueueCommand::Import {
                 name,
                 message,

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::deferred_free::DeferredFree;
 use super::slot::MessageState;
 use super::subqueue::Usage;
-use crate::base::{Millis, Position, Timestamp, uncount};
+use crate::base::limits::DELAYED_OVERHEAD_BYTES;
+use crate::base::{Charge, Gauge, Millis, Position, Timestamp, uncount};
 
 /// How long a message waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,9 +35,26 @@ pub struct DelayedSet {
     delays: BTreeMap<Position, Delay>,
     order: BTreeSet<(Millis, Position)>,
     bytes: u64,
+    /// The memory of the two indexes, which stay when messages are evicted.
+    kept: Option<Charge>,
 }
 
 impl DelayedSet {
+    /// Charges its memory to the gauge from now on; to be called while it is empty.
+    pub(super) fn charge(&mut self, gauge: &Gauge) {
+        self.kept = Some(gauge.charge(0));
+    }
+
+    /// Takes all messages out.
+    pub(super) fn take(&mut self) -> Self {
+        let kept = self.kept.as_ref().map(|kept| kept.gauge().charge(0));
+        let empty = Self {
+            kept,
+            ..Self::default()
+        };
+        std::mem::replace(self, empty)
+    }
+
     /// Number and bytes of the messages that wait.
     #[inline]
     pub fn usage(&self) -> Usage {
@@ -90,12 +108,18 @@ impl DelayedSet {
         self.bytes += u64::from(size_bytes);
         self.delays.insert(position, delay);
         self.order.insert((delay.due, position));
+        if let Some(kept) = &mut self.kept {
+            kept.grow(DELAYED_OVERHEAD_BYTES);
+        }
     }
 
     /// Removes a message.
     pub(super) fn remove(&mut self, position: Position, size_bytes: u32) {
         if let Some(delay) = self.delays.remove(&position) {
             self.order.remove(&(delay.due, position));
+            if let Some(kept) = &mut self.kept {
+                kept.shrink(DELAYED_OVERHEAD_BYTES);
+            }
             uncount!(
                 self.bytes,
                 u64::from(size_bytes),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::limits::MESSAGE_JOIN_BYTES_MAX;
-use crate::base::{HolderId, Meter, Millis, Position, Stamp, invariant, uncount};
+use crate::base::{Gauge, HolderId, Meter, Millis, Position, Stamp, invariant, uncount};
 use crate::broker::arguments::QueueType;
 use crate::message::Message;
 
@@ -118,6 +118,11 @@ impl Messages {
     #[inline]
     pub const fn delayed(&self) -> &DelayedSet {
         &self.delayed
+    }
+
+    /// Charges the memory of its index of messages that wait; to be called while it is empty.
+    pub fn charge_delayed(&mut self, gauge: &Gauge) {
+        self.delayed.charge(gauge);
     }
 
     /// Adds a message at the end of its priority.
@@ -621,7 +626,7 @@ impl Messages {
     /// Removes all ready messages; returns their number.
     /// Those that wait for their time are removed with them, and counted.
     pub fn purge(&mut self, deferred_free: &mut DeferredFree) -> u64 {
-        let delayed = std::mem::take(&mut self.delayed);
+        let delayed = self.delayed.take();
         let usage = delayed.usage();
         delayed.scrap(deferred_free);
         let count = std::mem::take(&mut self.ready) + usage.messages;

@@ -162,10 +162,12 @@ impl Queue {
         }
     }
 
-    /// Charges its memory, without its messages, to the gauge for as long as it exists.
+    /// Charges its memory, without its messages, to the gauge for as long as it exists. Of messages
+    /// that wait for their time their places in the index are charged, too.
     pub fn charge(&mut self, gauge: &Gauge) {
         let texts = shared_text_bytes(self.name.len()) + kept_bytes(self.arguments.echoed());
         self.kept = Some(gauge.charge(QUEUE_OVERHEAD_BYTES + texts));
+        self.messages.charge_delayed(gauge);
     }
 
     /// The properties of its declaration, without the arguments.

@@ -94,6 +94,7 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<parameters::ClearGlobalParameter>(),
     entry::<queues::PurgeQueue>(),
     entry::<queues::DeleteQueue>(),
+    entry::<queues::RetryDelayed>(),
     entry::<messages::GetMessages>(),
     entry::<super::deaths::Deaths>(),
     entry::<super::dead_letters::DeadLetterGroups>(),

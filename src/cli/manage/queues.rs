@@ -1,6 +1,7 @@
-//! Commands for existing queues: purge and delete. `declare` creates them.
+//! Commands for existing queues: purge, delete, retry what is delayed. `declare` creates them.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use serde_json::{Value, json};
 
 use super::{Task, confirm, described};
 use crate::cli::api::{Api, Path};
@@ -12,6 +13,16 @@ use crate::cli::output::Output;
 pub(super) struct PurgeQueue {
     /// Name of the queue, or name=NAME
     queue: String,
+}
+
+/// Makes messages ready now that wait in a queue until it is their time, those due first
+#[derive(Args)]
+pub(super) struct RetryDelayed {
+    /// Name of the queue
+    queue: String,
+    /// How many of them, at most [default: all]
+    #[arg(long)]
+    count: Option<u64>,
 }
 
 /// Deletes a queue with its messages
@@ -38,6 +49,35 @@ impl Task for PurgeQueue {
             out,
             &answer,
             format_args!("queue '{queue}' in vhost '{vhost}' purged"),
+        )
+    }
+}
+
+impl Task for RetryDelayed {
+    const NAME: &'static str = "retry_delayed";
+    const EXAMPLES: &'static [&'static str] = &["retry_delayed -p shop orders --count 10"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let (queue, vhost) = (&self.queue, api.vhost());
+        let mut body = json!({});
+        if let Some(count) = self.count {
+            body["count"] = json!(count);
+        }
+        let path = Path::of(&["queues", vhost, queue, "retry"]);
+        let answer = api.post(&path, &body)?;
+        let retried = answer.get("retried").and_then(Value::as_u64);
+        let retried = retried.unwrap_or_default();
+        confirm(
+            out,
+            &answer,
+            format_args!(
+                "{retried} delayed {} of queue '{queue}' in vhost '{vhost}' ready now",
+                if retried == 1 {
+                    "message is"
+                } else {
+                    "messages are"
+                },
+            ),
         )
     }
 }

@@ -14,6 +14,7 @@ impl Endpoint {
             Self::PurgeQueue => "purge queue",
             Self::GetMessages => "get messages",
             Self::DiscardMessage => "discard message",
+            Self::RetryDelayed => "retry delayed messages",
             Self::ImportMessages => "import messages",
             Self::PutExchange => "declare exchange",
             Self::DeleteExchange => "delete exchange",

@@ -92,6 +92,8 @@ pub enum Endpoint {
     BrowseMessages,
     /// Drops one ready message of a queue.
     DiscardMessage,
+    /// Makes delayed messages of a queue ready.
+    RetryDelayed,
     /// Exports messages of a queue as lines of JSON.
     ExportMessages,
     /// Imports messages into a queue from lines of JSON.

@@ -229,6 +229,7 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::ExportMessages => export::export(&call),
         Endpoint::ImportMessages => Err(Failure::bad_request("the body was not read")),
         Endpoint::DiscardMessage => messages::discard(&call).await,
+        Endpoint::RetryDelayed => messages::retry(&call).await,
         Endpoint::Groups => groups::groups(&call).await,
         Endpoint::ExplainMessage => explain::explain(&call).await,
         Endpoint::Publish => messages::publish(&call).await,

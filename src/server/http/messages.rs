@@ -356,6 +356,19 @@ pub(super) async fn discard(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::Done)
 }
 
+/// `POST /api/queues/VHOST/NAME/retry`: makes delayed messages ready now.
+pub(super) async fn retry(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = readable_queue(call)?;
+    let fields = call.fields()?;
+    fields.allow(&["count"])?;
+    let count = fields.integer("count")?.map(u64::try_from).transpose();
+    let count =
+        count.map_err(|_| Failure::bad_request("the field 'count' must not be negative"))?;
+    let vhost = call.params.get("vhost");
+    let retried = call.admin().retry_delayed(&vhost, &name, count).await?;
+    Ok(Reply::Json(json!({ "retried": retried })))
+}
+
 /// The state of the messages to browse.
 pub(super) fn wanted_state(query: &Query) -> Result<MessageState, Failure> {
     match query.get("state").unwrap_or("ready") {

@@ -231,6 +231,107 @@ fn a_restart_keeps_the_time_of_durable_ones_to_the_millisecond() {
     assert_eq!(dues(-3_600_000), [3_608_000, 8_000]);
 }
 
+/// Makes messages ready before their time; how many.
+fn retry(s: &mut Scenario, count: u64) -> u64 {
+    let reply = s.apply(Command::Queue(QueueCommand::Retry {
+        connection: None,
+        name: crate::base::Name::from("q"),
+        count,
+    }));
+    match reply {
+        Reply::Retried { messages, .. } => messages,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn delayed_messages_can_be_made_ready_now_those_due_first() {
+    let mut s = scene(&[]);
+    for (body, delay_ms) in [("a", 3_000), ("b", 1_000), ("c", 2_000)] {
+        accepted(&mut s, &draft(body).after(delay_ms));
+    }
+    assert_eq!(retry(&mut s, 0), 0);
+    assert_eq!(retry(&mut s, 2), 2);
+    let core = rebuilt(&s, (99_000_000, s.now.wall.0));
+    let messages = &core.queue("q").unwrap().messages;
+    let counts = (messages.ready(), messages.delayed().usage().messages);
+    assert_eq!(counts, (2, 1), "a restart does not delay them again");
+    assert_eq!(s.bodies("q"), ["b", "c"]);
+    assert_eq!(retry(&mut s, 10), 1);
+    assert_eq!(s.bodies("q"), ["a"]);
+    assert_eq!(retry(&mut s, 10), 0);
+    s.pass(5_000);
+    assert_eq!(s.counts("q"), (0, 0, 0), "none comes a second time");
+    assert_eq!(s.core.next_deadline(), None);
+    for _ in 0..100 {
+        accepted(&mut s, &draft("many").after(1_000));
+    }
+    let slices = [
+        retry(&mut s, u64::MAX),
+        retry(&mut s, u64::MAX),
+        retry(&mut s, u64::MAX),
+    ];
+    assert_eq!(slices, [64, 36, 0], "one command makes a slice ready");
+    let missing = s.apply(Command::Queue(QueueCommand::Retry {
+        connection: None,
+        name: crate::base::Name::from("nosuch"),
+        count: 1,
+    }));
+    assert!(
+        matches!(missing, Reply::Refused(Error::NotFound { .. })),
+        "{missing:?}"
+    );
+}
+
+/// A checkpoint keeps copies of blocks in which nothing changed: what waited in one is ready now.
+#[test]
+fn a_copy_in_which_a_message_waits_is_not_kept_when_it_was_made_ready() {
+    let mut s = scene(&[]);
+    accepted(&mut s, &draft("a").after(60_000));
+    let id = s.core.queue("q").unwrap().id;
+    let position = crate::base::Position(0);
+    s.core.note_copied((id, position), crate::base::Lsn(77));
+    let copied = |s: &Scenario| s.core.queue("q").unwrap().messages.copied(position);
+    assert_eq!(copied(&s), crate::base::Lsn(77));
+    assert_eq!(retry(&mut s, 1), 1);
+    assert_eq!(copied(&s), crate::base::Lsn(0));
+}
+
+/// The index of what waits was in no budget: it stays in memory when the messages are evicted.
+#[test]
+fn the_index_of_what_waits_is_counted_for_as_long_as_it_waits() {
+    let mut s = scene(&[]);
+    let before = s.core.kept().bytes();
+    let fill = |s: &mut Scenario| {
+        for _ in 0..100 {
+            accepted(s, &draft("a").after(1_000));
+        }
+        let counted = s.core.kept().bytes() - before;
+        assert_eq!(counted, 100 * crate::base::limits::DELAYED_OVERHEAD_BYTES);
+    };
+    fill(&mut s);
+    s.pass(1_000);
+    assert_eq!(s.core.kept().bytes(), before, "they are ready");
+    for _ in 0..2 {
+        fill(&mut s);
+        s.apply(Command::Queue(QueueCommand::Purge {
+            connection: None,
+            name: crate::base::Name::from("q"),
+            with_dead_pending: false,
+        }));
+        assert_eq!(s.core.kept().bytes(), before, "they are purged");
+    }
+    fill(&mut s);
+    s.apply(Command::Queue(QueueCommand::Delete {
+        connection: None,
+        name: crate::base::Name::from("q"),
+        if_unused: false,
+        if_empty: false,
+    }));
+    s.pass(0);
+    assert!(s.core.kept().bytes() < before, "their queue is deleted");
+}
+
 #[test]
 fn a_purge_takes_it_and_nothing_is_due_afterwards() {
     let mut s = scene(&[]);

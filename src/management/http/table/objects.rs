@@ -294,6 +294,13 @@ pub(super) const ROUTES: &[Route] = &[
         "Discards one ready message of a queue, counted as a drop (not in RabbitMQ)",
     ),
     route(
+        Method::Post,
+        "/api/queues/{vhost}/{name}/retry",
+        Endpoint::RetryDelayed,
+        Access::Vhost,
+        "Makes delayed messages of a queue ready now (not in RabbitMQ)",
+    ),
+    route(
         Method::Get,
         "/api/queues/{vhost}/{name}/messages.jsonl",
         Endpoint::ExportMessages,
