@@ -245,7 +245,9 @@ impl BenchOptions {
         } else {
             Life::Each
         };
-        self.delay.map(Life::Delayed).or(self.ttl.map(life))
+        let life = self.ttl.map(life);
+        self.delay
+            .map_or(life, |millis| Some(Life::Delayed(millis)))
     }
 
     #[allow(clippy::cast_precision_loss, reason = "a number of connections")]

@@ -59,10 +59,9 @@ impl Task for RetryDelayed {
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
         let (queue, vhost) = (&self.queue, api.vhost());
-        let mut body = json!({});
-        if let Some(count) = self.count {
-            body["count"] = json!(count);
-        }
+        let body = self
+            .count
+            .map_or_else(|| json!({}), |count| json!({ "count": count }));
         let path = Path::of(&["queues", vhost, queue, "retry"]);
         let answer = api.post(&path, &body)?;
         let retried = answer.get("retried").and_then(Value::as_u64);
