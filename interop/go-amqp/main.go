@@ -6,5 +6,5 @@ package main
 import "coroner/interop/test"
 
 func main() {
-	test.Run(open, connections, messages, links, deaths, evidence)
+	test.Run(open, connections, messages, links, deaths, evidence, later)
 }

@@ -14,7 +14,7 @@ public final class Client {
 
     public static void main(String[] arguments) throws Exception {
         Runner.main(arguments, Scene::new, Connections.SCENARIOS, Messages.SCENARIOS,
-                Links.SCENARIOS, Deaths.SCENARIOS, Evidence.SCENARIOS);
+                Links.SCENARIOS, Deaths.SCENARIOS, Evidence.SCENARIOS, Later.SCENARIOS);
     }
 
     private Client() {}
