@@ -139,6 +139,14 @@ pub const IMPORT_LINE_EXTRA_BYTES: usize = 1024 * 1024;
 pub const IMPORT_BATCH_LINES: usize = 256;
 /// Bytes of these lines, beside the last.
 pub const IMPORT_BATCH_BYTES: usize = 1024 * 1024;
+/// Ids of imports of a vhost that are remembered.
+pub const IMPORTS_KEPT_MAX: usize = 100;
+/// How long one is remembered after its last line, in milliseconds.
+pub const IMPORT_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
+/// How long after its last line one makes room for another, in milliseconds.
+pub const IMPORT_IDLE_MS: u64 = 60 * 60 * 1_000;
+/// Characters of the id of an import.
+pub const IMPORT_ID_BYTES_MAX: usize = 64;
 /// How long nothing of an imported body may come, in milliseconds.
 pub const IMPORT_STALL_MS: u64 = 20_000;
 /// Error and annotations of an outcome that are sent back when it is settled, in bytes: a longer

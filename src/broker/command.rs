@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::binding::Binding;
+use super::memo::ImportLine;
 use super::redrive::RedriveCommand;
 use super::router::BindingsOf;
 use super::{DropCause, ObjectKind, PagedIn, Undeliverable};
@@ -213,7 +214,15 @@ pub enum QueueCommand {
         /// How many, at most.
         count: u64,
     },
-    /// Puts a message into a queue, with the history that it brings. Reply: `Imported`.
+    /// Looks up how far an import came. Reply: `ImportBegun`.
+    ImportBegin {
+        /// The queue that it fills.
+        name: Name,
+        /// The id of the import.
+        id: Name,
+    },
+    /// Puts a message into a queue, with the history that it brings. Reply: `Imported`, or
+    /// `ImportKnown` if the line is there already.
     Import {
         /// The queue to put it into.
         name: Name,
@@ -221,6 +230,8 @@ pub enum QueueCommand {
         message: Arc<Message>,
         /// Exchange and routing keys with which it came.
         route: Arc<Route>,
+        /// Its place in an import that can be sent again; none: nothing is remembered of it.
+        line: Option<ImportLine>,
     },
     /// Describes a queue. Reply: `Queue`.
     Get {

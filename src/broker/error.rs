@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use crate::base::limits::REDRIVES_UNFINISHED_MAX;
+use crate::base::limits::{IMPORTS_KEPT_MAX, REDRIVES_UNFINISHED_MAX};
 use crate::base::{Name, Position};
 
 /// The kind of object that an error is about.
@@ -167,6 +167,18 @@ pub enum Error {
          for one, or cancel one"
     )]
     TooManyRedrives,
+    /// An import with this id fills another queue. (409, `amqp:precondition-failed`)
+    #[error("import '{id}' fills queue '{queue}': each import has an id of its own")]
+    ImportElsewhere {
+        /// The id as given.
+        id: Name,
+        /// The queue that it fills.
+        queue: Name,
+    },
+    /// All ids of imports that are remembered were used within the last hour. (429,
+    /// `amqp:resource-limit-exceeded`)
+    #[error("there are {IMPORTS_KEPT_MAX} imports that went on within the last hour: wait")]
+    TooManyImports,
     /// The vhost has as many queues as it may. (403 in management, `amqp:resource-limit-exceeded`)
     #[error("cannot declare queue '{name}': queue limit in vhost '{vhost}' ({limit}) is reached")]
     QueueLimit {

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::death_counts::{DeathCount, VhostDeaths};
 use crate::broker::exchange::ExchangeSpec;
+use crate::broker::memo::MemoFact;
 use crate::broker::redrive::RedriveFact;
 use crate::broker::registry::RegistryFact;
 use crate::broker::{Destination, Policy};
@@ -133,6 +134,8 @@ pub enum Fact {
     VhostDeaths(Box<VhostDeaths>),
     /// Of a redrive.
     Redrive(RedriveFact),
+    /// Of what is remembered for operators.
+    Memo(MemoFact),
     /// Of queues, exchanges, bindings and policies.
     Topology(TopologyFact),
     /// A change of the registry, which belongs to no vhost: no core makes or applies it.
@@ -224,6 +227,7 @@ impl Fact {
             Self::Died { .. } => "died",
             Self::VhostDeaths(_) => "vhost deaths",
             Self::Redrive(fact) => fact.kind(),
+            Self::Memo(fact) => fact.kind(),
             Self::Topology(fact) => fact.kind(),
             Self::Registry(_) => "registry",
         }
@@ -240,7 +244,8 @@ impl Fact {
             | Self::DeadPending { .. }
             | Self::Died { .. }
             | Self::VhostDeaths(_)
-            | Self::Redrive(RedriveFact::Moved(_) | RedriveFact::Learned { .. }) => true,
+            | Self::Redrive(RedriveFact::Moved(_) | RedriveFact::Learned { .. })
+            | Self::Memo(MemoFact::Imported(_)) => true,
             Self::Checkpointed { .. }
             | Self::Purged { .. }
             | Self::Redrive(
@@ -249,6 +254,7 @@ impl Fact {
                 | RedriveFact::Forgotten { .. }
                 | RedriveFact::Numbers { .. },
             )
+            | Self::Memo(MemoFact::ImportForgotten { .. })
             | Self::Topology(_)
             | Self::Registry(_) => false,
         }
@@ -280,6 +286,15 @@ impl RedriveFact {
             Self::Ended { .. } => "redrive ended",
             Self::Forgotten { .. } => "redrive forgotten",
             Self::Numbers { .. } => "redrive numbers",
+        }
+    }
+}
+
+impl MemoFact {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Imported(_) => "imported",
+            Self::ImportForgotten { .. } => "import forgotten",
         }
     }
 }

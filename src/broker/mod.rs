@@ -27,6 +27,7 @@ mod fact;
 mod foresight;
 mod headers;
 mod matching;
+pub mod memo;
 pub mod names;
 mod origins;
 pub mod policy;

@@ -76,6 +76,18 @@ pub enum Reply {
         /// The record of the change.
         lsn: Lsn,
     },
+    /// An import may go on.
+    ImportBegun {
+        /// The number of the last line that is in the queue; 0: none is.
+        behind: u64,
+        /// The record to wait for before anybody is told.
+        lsn: Lsn,
+    },
+    /// The message of this line was put into the queue before.
+    ImportKnown {
+        /// The record to wait for before anybody is told.
+        lsn: Lsn,
+    },
     /// A message was put into a queue.
     Imported {
         /// The record of it.

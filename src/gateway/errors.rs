@@ -30,13 +30,14 @@ pub(super) fn core(refused: &CoreError) -> Error {
         | CoreError::BadArgument { .. }
         | CoreError::RedriveExists { .. }
         | CoreError::RedriveState { .. }
+        | CoreError::ImportElsewhere { .. }
         | CoreError::NotIdle { .. }
         | CoreError::NotReady { .. }
         | CoreError::QueueFull { .. } => AmqpError::PreconditionFailed,
         CoreError::BadRequest { .. } => AmqpError::InvalidField,
         CoreError::Reserved { .. } | CoreError::Internal { .. } => AmqpError::UnauthorizedAccess,
         CoreError::Locked { .. } | CoreError::InUse { .. } => AmqpError::ResourceLocked,
-        CoreError::QueueLimit { .. } | CoreError::TooManyRedrives => {
+        CoreError::QueueLimit { .. } | CoreError::TooManyRedrives | CoreError::TooManyImports => {
             AmqpError::ResourceLimitExceeded
         }
     };

@@ -38,7 +38,7 @@ pub use node::{Answer, Audited, Caller, Outcome, Prepared, Progress, RequestErro
 pub use operations::{DeclaredQueue, DeleteIf, Operations};
 pub use path::{BindingPath, BindingsQuery};
 pub use redriving::{RedriveForecast, RedriveGoal, RedriveRequest, RedriveStatus};
-pub(crate) use redriving::{check_note, check_redrive_id, rate_milli, share_ppm};
+pub(crate) use redriving::{check_id, check_note, check_redrive_id, rate_milli, share_ppm};
 pub use refusal::{Refusal, Status};
 
 #[cfg(test)]

@@ -220,13 +220,17 @@ pub(crate) fn check_note(note: &str) -> Result<(), Refusal> {
 
 /// Checks the id of a redrive.
 pub(crate) fn check_redrive_id(id: &str) -> Result<(), Refusal> {
+    check_id("a redrive", id, REDRIVE_ID_BYTES_MAX)
+}
+
+/// Checks an id that a client chose for something.
+pub(crate) fn check_id(what: &str, id: &str, bytes_max: usize) -> Result<(), Refusal> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if !id.is_empty() && id.len() <= REDRIVE_ID_BYTES_MAX && id.bytes().all(is_plain) {
+    if !id.is_empty() && id.len() <= bytes_max && id.bytes().all(is_plain) {
         return Ok(());
     }
     Err(Refusal::bad_request(format!(
-        "the id of a redrive has 1 to {REDRIVE_ID_BYTES_MAX} characters, each a letter, digit, '.', \
-         '_' or '-'"
+        "the id of {what} has 1 to {bytes_max} characters, each a letter, digit, '.', '_' or '-'"
     )))
 }
 

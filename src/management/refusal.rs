@@ -117,12 +117,13 @@ impl From<Error> for Refusal {
             Error::BadRequest { .. } | Error::Locked { .. } => Status::BadRequest,
             Error::Reserved { .. } | Error::Internal { .. } => Status::Forbidden,
             Error::QueueLimit { .. } => Status::LimitReached,
-            Error::TooManyRedrives => Status::TooMany,
+            Error::TooManyRedrives | Error::TooManyImports => Status::TooMany,
             Error::Inequivalent { .. }
             | Error::BadArgument { .. }
             | Error::InUse { .. }
             | Error::RedriveExists { .. }
             | Error::RedriveState { .. }
+            | Error::ImportElsewhere { .. }
             | Error::NotIdle { .. }
             | Error::NotReady { .. }
             | Error::QueueFull { .. } => Status::Conflict,

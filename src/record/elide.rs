@@ -106,6 +106,7 @@ fn carried_bytes(record: &Record) -> u64 {
         | Fact::Died { .. }
         | Fact::VhostDeaths(_)
         | Fact::Redrive(_)
+        | Fact::Memo(_)
         | Fact::Topology(_)
         | Fact::Registry(_) => 0,
     });
@@ -174,6 +175,7 @@ impl Elision<'_, '_> {
                 | Fact::Died { .. }
                 | Fact::VhostDeaths(_)
                 | Fact::Redrive(_)
+                | Fact::Memo(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => None,
             }));
@@ -226,6 +228,7 @@ impl Elision<'_, '_> {
             | Fact::Died { .. }
             | Fact::VhostDeaths(_)
             | Fact::Redrive(_)
+            | Fact::Memo(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => false,
         };
@@ -298,6 +301,7 @@ impl Elision<'_, '_> {
                 | Fact::Died { .. }
                 | Fact::VhostDeaths(_)
                 | Fact::Redrive(_)
+                | Fact::Memo(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
             }
@@ -334,6 +338,7 @@ impl Elision<'_, '_> {
                 | Fact::Died { .. }
                 | Fact::VhostDeaths(_)
                 | Fact::Redrive(_)
+                | Fact::Memo(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
             }

@@ -1,7 +1,7 @@
 //! Encoding of records: facts to bytes.
 
 use super::kind::{OfMessage, OfTopology};
-use super::{VERSION, checkpointed, deaths, place, redrives, registry};
+use super::{VERSION, checkpointed, deaths, memos, place, redrives, registry};
 use crate::base::{Name, Position, QueueId, Timestamp};
 use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record, TopologyFact};
 use crate::deaths::{HistoryEncoder, Reason};
@@ -146,6 +146,7 @@ impl Measure {
                 | Fact::Purged { .. }
                 | Fact::VhostDeaths(_)
                 | Fact::Redrive(_)
+                | Fact::Memo(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
             }
@@ -298,6 +299,7 @@ fn encode_fact(fact: &Fact, histories: &mut HistoryEncoder, out: &mut Vec<u8>) {
         Fact::Died { queue, count } => deaths::encode_died(*queue, count, out),
         Fact::VhostDeaths(deaths) => deaths::encode_vhost(deaths, out),
         Fact::Redrive(fact) => redrives::encode(fact, out),
+        Fact::Memo(fact) => memos::encode(fact, out),
         Fact::Topology(fact) => encode_topology(fact, out),
         Fact::Registry(fact) => registry::encode(fact, out),
     }

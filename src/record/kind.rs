@@ -74,6 +74,14 @@ kinds! {
 }
 
 kinds! {
+    /// Facts about what is remembered for operators.
+    OfMemo {
+        Imported = 48,
+        ImportForgotten = 49,
+    }
+}
+
+kinds! {
     /// Facts about the registry.
     OfRegistry {
         VhostSet = 64,
@@ -97,6 +105,7 @@ kinds! {
 pub(super) enum FactKind {
     Message(OfMessage),
     Redrive(OfRedrive),
+    Memo(OfMemo),
     Topology(OfTopology),
     Registry(OfRegistry),
 }
@@ -106,8 +115,11 @@ impl FactKind {
     pub(super) fn of_byte(byte: u8) -> Option<Self> {
         let message = OfMessage::of_byte(byte).map(Self::Message);
         let redrive = || OfRedrive::of_byte(byte).map(Self::Redrive);
+        let memo = || OfMemo::of_byte(byte).map(Self::Memo);
         let topology = || OfTopology::of_byte(byte).map(Self::Topology);
         let registry = || OfRegistry::of_byte(byte).map(Self::Registry);
-        message.or_else(redrive).or_else(topology).or_else(registry)
+        (message.or_else(redrive).or_else(memo))
+            .or_else(topology)
+            .or_else(registry)
     }
 }

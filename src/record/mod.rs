@@ -17,6 +17,7 @@ mod error;
 #[cfg(feature = "internals")]
 mod fuzz;
 mod kind;
+mod memos;
 mod paging;
 mod redrives;
 mod registry;

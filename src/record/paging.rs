@@ -163,6 +163,7 @@ impl Reader {
             | Fact::Died { .. }
             | Fact::VhostDeaths(_)
             | Fact::Redrive(_)
+            | Fact::Memo(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => {}
         }

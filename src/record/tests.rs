@@ -14,6 +14,7 @@ use crate::access::{PasswordHash, Permissions, Tag, TopicPermissions, User, User
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::death_counts::{ConditionCount, DeathCount, DeathOutcome, VhostDeaths};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
+use crate::broker::memo::{ImportMark, MemoFact};
 use crate::broker::policy::PolicySpec;
 use crate::broker::redrive::{
     RedriveCause, RedriveCounts, RedriveFact, RedriveJob, RedriveOutcome, RedriveSpec,
@@ -335,6 +336,22 @@ fn of_redrives() -> impl Strategy<Value = Fact> {
     fact.prop_map(Fact::Redrive)
 }
 
+fn of_memos() -> impl Strategy<Value = Fact> {
+    let parts = (name(), any::<[u64; 2]>(), any::<i64>(), any::<bool>());
+    let fact = parts.prop_map(|(id, [queue, line], at, is_known)| {
+        if !is_known {
+            return MemoFact::ImportForgotten { id };
+        }
+        MemoFact::Imported(ImportMark {
+            id,
+            queue: QueueId(queue),
+            line,
+            at: Timestamp(at),
+        })
+    });
+    fact.prop_map(Fact::Memo)
+}
+
 fn of_topology() -> impl Strategy<Value = Fact> {
     let id = any::<u64>().prop_map(QueueId);
     let end = || {
@@ -400,7 +417,13 @@ fn of_topology() -> impl Strategy<Value = Fact> {
 }
 
 fn any_fact() -> impl Strategy<Value = Fact> {
-    prop_oneof![of_messages(), of_redrives(), of_topology(), of_registry()]
+    prop_oneof![
+        of_messages(),
+        of_redrives(),
+        of_memos(),
+        of_topology(),
+        of_registry()
+    ]
 }
 
 fn text() -> impl Strategy<Value = String> {

@@ -26,6 +26,8 @@ pub struct DurableState {
     bindings: Vec<Binding>,
     policies: Vec<String>,
     redrives: Vec<RedriveJob>,
+    /// What is remembered for operators.
+    memos: Vec<String>,
 }
 
 /// Numbers of deaths are compared as far as both states have them.
@@ -36,6 +38,7 @@ impl PartialEq for DurableState {
             && self.bindings == other.bindings
             && self.policies == other.policies
             && self.redrives == other.redrives
+            && self.memos == other.memos
             && self.counts_alike(other)
     }
 }
@@ -82,6 +85,9 @@ impl DurableState {
         }
         if self.policies != other.policies {
             differences.push(format!("{:?}\n  {:?}", self.policies, other.policies));
+        }
+        if self.memos != other.memos {
+            differences.push(format!("{:?}\n  {:?}", self.memos, other.memos));
         }
         differences
     }
@@ -262,6 +268,7 @@ pub fn durable_state(core: &Core, archive: &Archive) -> DurableState {
             .collect(),
         policies,
         redrives: core.redrives().map(durable_job).collect(),
+        memos: core.imports().map(|mark| format!("{mark:?}")).collect(),
     }
 }
 

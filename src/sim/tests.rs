@@ -7,6 +7,7 @@ mod crash;
 mod deaths;
 mod failures;
 mod histories;
+mod importing;
 mod quarantining;
 mod redriving;
 mod registry;

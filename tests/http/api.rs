@@ -21,11 +21,22 @@ impl Api<'_> {
 
     /// Sends a request of a user whose password is its name.
     pub fn send_as(&self, user: &str, method: &str, path: &str, body: &str) -> (u16, String) {
+        self.send_with(user, (method, path), "", body)
+    }
+
+    /// The same with further lines of the head, each with its end.
+    pub fn send_with(
+        &self,
+        user: &str,
+        (method, path): (&str, &str),
+        headers: &str,
+        body: &str,
+    ) -> (u16, String) {
         let login = STANDARD.encode(format!("{user}:{user}"));
         let mut stream = TcpStream::connect(("127.0.0.1", self.broker.http_port)).expect("HTTP");
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Basic \
-             {login}\r\ncontent-length: {}\r\n\r\n",
+             {login}\r\n{headers}content-length: {}\r\n\r\n",
             body.len()
         );
         stream.write_all(head.as_bytes()).expect("a request");

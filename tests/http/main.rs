@@ -17,6 +17,7 @@ mod explain;
 mod export;
 mod foretold;
 mod groups;
+mod imports;
 mod messages;
 mod objects;
 mod others;

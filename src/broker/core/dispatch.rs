@@ -163,7 +163,9 @@ impl Core {
                 name,
                 message,
                 route,
-            } => self.queue_import(turn, &name, (message, route)),
+                line,
+            } => self.queue_import(turn, &name, (message, route), line),
+            QueueCommand::ImportBegin { name, id } => self.import_begin(turn.now, &name, &id),
             QueueCommand::Get { name } => self.queue_get(&name),
         }
     }

@@ -21,6 +21,7 @@ mod failure;
 mod foresee;
 mod import;
 mod ledger;
+mod memos;
 mod paging;
 mod publish;
 mod publishers;
@@ -53,6 +54,7 @@ pub use self::snapshot::{Snapshot, SnapshotSlice};
 use self::clients::Clients;
 use self::failure::Failures;
 use self::ledger::DeathLedger;
+use self::memos::Memos;
 use self::paging::Paging;
 use self::publishers::Publishers;
 use self::recorder::Recorder;
@@ -168,6 +170,7 @@ pub struct Core {
     deaths: DeathLedger,
     /// Jobs that move dead letters back.
     redrives: Redrives,
+    memos: Memos,
     /// Queues that may be declared at a time.
     queues_max: Option<u64>,
     default_queue_type: Option<Name>,
@@ -252,6 +255,7 @@ impl Core {
             counters: Counters::default(),
             deaths: DeathLedger::new(options.journal),
             redrives: Redrives::default(),
+            memos: Memos::default(),
             queues_max: None,
             default_queue_type: None,
             next_queue: 1,

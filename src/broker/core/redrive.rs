@@ -705,6 +705,6 @@ impl Core {
 }
 
 /// Milliseconds of wall-clock time since a time stamp, 0 if that is in the future.
-fn since(now: Now, at: Timestamp) -> u64 {
+pub(super) fn since(now: Now, at: Timestamp) -> u64 {
     u64::try_from(now.wall.0.saturating_sub(at.0)).unwrap_or(0)
 }

@@ -131,6 +131,7 @@ impl Core {
                     facts.push(Fact::VhostDeaths(Box::new(self.deaths.vhost.clone())));
                 }
                 facts.extend(self.redrives.facts());
+                facts.extend(self.memos.facts());
                 CopyStep::Messages
             }
             CopyStep::Messages => {

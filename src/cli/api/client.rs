@@ -198,9 +198,17 @@ impl Api {
     }
 
     /// Posts lines of JSON; returns the answer, also of a request that is refused with one.
-    pub(in crate::cli) fn post_lines(&self, path: &Path, lines: &[u8]) -> Result<Value, Failure> {
+    pub(in crate::cli) fn post_lines(
+        &self,
+        path: &Path,
+        lines: &[u8],
+        headers: &[(&str, &str)],
+    ) -> Result<Value, Failure> {
         let request = self.request(&Method::POST, path);
-        let request = request.header("content-type", "application/jsonl");
+        let mut request = request.header("content-type", "application/jsonl");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         let request = request.body(lines).map_err(impossible)?;
         let answer = self.agent.run(request);
         let mut answer = answer.map_err(|error| self.unreachable(error))?;

@@ -18,7 +18,10 @@ const BATCH_BYTES: usize = 1024 * 1024;
 ///
 /// Lines are sent in portions, in their order, and each portion is durable before the next is
 /// sent. A line that is wrong ends it: the lines before it are in the queue, and the error says
-/// with which line --from-line goes on. It needs an administrator, since it writes death histories.
+/// with which line --from-line goes on. With --id the broker remembers how far it came, in the very
+/// records of the messages: after a crash or a cut connection the same command goes on behind the
+/// last line that is durable, and no line is imported twice. It needs an administrator, since it
+/// writes death histories.
 #[derive(Args)]
 pub(in crate::cli) struct ImportMessages {
     /// Name of the queue
@@ -29,12 +32,16 @@ pub(in crate::cli) struct ImportMessages {
     /// Begins with this line of the file, counted from 1
     #[arg(long, value_name = "LINE", default_value_t = 1)]
     from_line: u64,
+    /// Remembers the import under this id, for 7 days: sent again, it goes on where it was cut off
+    #[arg(long, value_name = "ID", conflicts_with = "from_line")]
+    id: Option<String>,
 }
 
 impl Task for ImportMessages {
     const NAME: &'static str = "import_messages";
     const EXAMPLES: &'static [&'static str] = &[
         "import_messages orders.dlq orders.jsonl",
+        "import_messages orders.dlq orders.jsonl --id move-2026-11",
         "import_messages orders.dlq orders.jsonl --from-line 4711",
     ];
 
@@ -57,7 +64,7 @@ impl Task for ImportMessages {
             Box::new(BufReader::new(file))
         };
         let path = Path::of(&["queues", api.vhost(), &self.name, "messages.jsonl"]);
-        let (mut line, mut imported) = (1, 0);
+        let (mut line, mut done) = (1, Done::default());
         let (mut batch, mut first) = (Vec::new(), self.from_line);
         loop {
             let before = batch.len();
@@ -70,7 +77,7 @@ impl Task for ImportMessages {
             }
             line += u64::from(!is_last);
             if batch.len() >= BATCH_BYTES || (is_last && !batch.is_empty()) {
-                imported += send(api, &path, &batch, (first, imported))?;
+                self.send(api, &path, (&batch, first), &mut done)?;
                 batch.clear();
                 first = line;
             }
@@ -78,35 +85,64 @@ impl Task for ImportMessages {
                 break;
             }
         }
+        let known = match done.skipped {
+            0 => String::new(),
+            skipped => format!("; {skipped} were there before"),
+        };
         out.done(format_args!(
-            "{imported} messages were put into queue '{}'",
-            self.name
+            "{} messages were put into queue '{}'{known}",
+            done.imported, self.name
         ))
     }
 }
 
-/// Sends some lines; returns how many messages were imported.
-fn send(api: &Api, path: &Path, batch: &[u8], (first, before): (u64, u64)) -> Result<u64, Failure> {
-    let answer = api.post_lines(path, batch).map_err(|mut failure| {
-        failure = failure.advise(format!(
-            "{before} messages were imported; of the lines from {first} on it is not known"
-        ));
-        failure
-    })?;
-    let number = |name: &str| answer.get(name).and_then(Value::as_u64);
-    let imported = number("imported").unwrap_or_default();
-    let Some(wrong) = number("line") else {
-        return Ok(imported);
-    };
-    let line = first + wrong - 1;
-    let why = answer
-        .get("reason")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let why = why.split_once(": ").map_or(why, |(_, why)| why);
-    let why = why.rsplit_once("; ").map_or(why, |(why, _)| why);
-    let imported = before + imported;
-    let what = format!("line {line}: {why}; {imported} messages before it were imported");
-    Err(Failure::new(FailureKind::Data, what)
-        .advise(format!("--from-line {} goes on behind it", line + 1)))
+/// What became of the lines that were sent.
+#[derive(Default)]
+struct Done {
+    imported: u64,
+    /// Lines that an earlier import with this id had put into the queue.
+    skipped: u64,
+}
+
+impl ImportMessages {
+    /// Sends some lines, the first of which has this number.
+    fn send(
+        &self,
+        api: &Api,
+        path: &Path,
+        (batch, first): (&[u8], u64),
+        done: &mut Done,
+    ) -> Result<(), Failure> {
+        let number = first.to_string();
+        let mut headers = vec![("import-line", &*number)];
+        headers.extend(self.id.as_deref().map(|id| ("import-id", id)));
+        let answer = api.post_lines(path, batch, &headers);
+        let answer = answer.map_err(|failure| {
+            failure.advise(match self.id {
+                Some(_) => "the same command goes on behind the last line that is durable".into(),
+                None => format!(
+                    "{} messages were imported; of the lines from {first} on it is not known",
+                    done.imported
+                ),
+            })
+        })?;
+        let number = |name: &str| answer.get(name).and_then(Value::as_u64);
+        done.imported += number("imported").unwrap_or_default();
+        done.skipped += number("skipped").unwrap_or_default();
+        let Some(line) = number("line") else {
+            return Ok(());
+        };
+        let why = answer
+            .get("reason")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let why = why.split_once(": ").map_or(why, |(_, why)| why);
+        let why = why.rsplit_once("; ").map_or(why, |(why, _)| why);
+        let imported = done.imported;
+        let what = format!("line {line}: {why}; {imported} messages before it were imported");
+        Err(Failure::new(FailureKind::Data, what).advise(match self.id {
+            Some(_) => "mend the line in its place: the same command goes on with it".into(),
+            None => format!("--from-line {} goes on behind it", line + 1),
+        }))
+    }
 }

@@ -166,6 +166,7 @@ impl VhostReading {
                 )
                 | Fact::VhostDeaths(_)
                 | Fact::Redrive(_)
+                | Fact::Memo(_)
                 | Fact::Registry(_) => {}
             }
         }

@@ -132,10 +132,12 @@ async fn ask(call: &Call<'_>, command: RedriveCommand) -> Result<Answer, Failure
 }
 
 /// The answer to a request that the core refused.
-fn refused(error: Error) -> Failure {
+pub(super) fn refused(error: Error) -> Failure {
     let status = match &error {
-        Error::RedriveExists { .. } | Error::RedriveState { .. } => (409, "conflict"),
-        Error::TooManyRedrives => (429, "too_many_requests"),
+        Error::RedriveExists { .. }
+        | Error::RedriveState { .. }
+        | Error::ImportElsewhere { .. } => (409, "conflict"),
+        Error::TooManyRedrives | Error::TooManyImports => (429, "too_many_requests"),
         _ => return Refusal::from(error).into(),
     };
     Failure {

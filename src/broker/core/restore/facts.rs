@@ -80,6 +80,7 @@ impl Restoring {
             }
             Fact::VhostDeaths(deaths) => self.core.deaths.vhost.raise(deaths),
             Fact::Redrive(fact) => self.core.redrives.restore(self.now, fact),
+            Fact::Memo(fact) => self.core.memos.restore(fact),
             Fact::Topology(fact) => self.topology(fact),
             // The registry is beside all vhosts; its facts are applied by `RestoringAll`.
             Fact::Registry(_) => {}

@@ -9,6 +9,7 @@ mod durability;
 mod evidence;
 mod foresight;
 mod histories;
+mod imports;
 mod lifecycle;
 mod limits;
 mod memory;

@@ -1,0 +1,132 @@
+//! What a vhost remembers for its operators: how far their imports came. [evidence part 11]
+
+use std::collections::BTreeMap;
+
+use super::Core;
+use super::redrive::since;
+use crate::base::limits::{IMPORT_IDLE_MS, IMPORT_KEPT_MS, IMPORTS_KEPT_MAX};
+use crate::base::{Lsn, Name, Now, QueueId};
+use crate::broker::memo::{ImportLine, ImportMark, MemoFact};
+use crate::broker::{Error, Fact, Reply};
+
+/// The memos of a vhost.
+#[derive(Debug, Default)]
+pub(super) struct Memos {
+    imports: BTreeMap<Name, Import>,
+}
+
+/// How far an import came, and the record that says so; 0: one that a start has read.
+#[derive(Debug)]
+struct Import(ImportMark, Lsn);
+
+impl Memos {
+    /// The memos as facts of a checkpoint.
+    pub(super) fn facts(&self) -> impl Iterator<Item = Fact> {
+        let imports = self.imports.values();
+        imports.map(|Import(mark, _)| Fact::Memo(MemoFact::Imported(mark.clone())))
+    }
+
+    /// Applies a fact that was read from the journal.
+    pub(super) fn restore(&mut self, fact: &MemoFact) {
+        match fact {
+            MemoFact::Imported(mark) => {
+                let import = Import(mark.clone(), Lsn(0));
+                self.imports.insert(mark.id.clone(), import);
+            }
+            MemoFact::ImportForgotten { id } => {
+                self.imports.remove(id);
+            }
+        }
+    }
+}
+
+impl Core {
+    /// The imports that are known, by id.
+    pub fn imports(&self) -> impl Iterator<Item = &ImportMark> {
+        self.memos.imports.values().map(|Import(mark, _)| mark)
+    }
+
+    /// Looks up how far an import came, before its lines are sent.
+    pub(super) fn import_begin(
+        &mut self,
+        now: Now,
+        queue: &Name,
+        id: &Name,
+    ) -> Result<Reply, Error> {
+        let known = self.find_queue(None, queue)?;
+        let queue = known.ok_or_else(|| Self::missing_queue(queue))?;
+        self.forget_imports(now);
+        self.check_import(now, queue, id)?;
+        let known = self.memos.imports.get(id);
+        let (behind, lsn) = known.map_or((0, Lsn(0)), |Import(mark, lsn)| (mark.line, *lsn));
+        Ok(Reply::ImportBegun { behind, lsn })
+    }
+
+    /// The record of a line that is in its queue already, or one behind it; none: it is not there yet.
+    pub(super) fn imported_by(
+        &mut self,
+        now: Now,
+        queue: QueueId,
+        line: &ImportLine,
+    ) -> Result<Option<Lsn>, Error> {
+        self.check_import(now, queue, &line.id)?;
+        let known = self.memos.imports.get(&line.id);
+        let known = known.filter(|Import(mark, _)| mark.line >= line.line);
+        Ok(known.map(|Import(_, lsn)| *lsn))
+    }
+
+    /// Takes note of a line that was put into its queue, in the record that does so.
+    pub(super) fn note_imported(&mut self, now: Now, queue: QueueId, line: ImportLine) {
+        let mark = ImportMark {
+            id: line.id,
+            queue,
+            line: line.line,
+            at: now.wall,
+        };
+        let fact = MemoFact::Imported(mark.clone());
+        self.recorder.push(Fact::Memo(fact));
+        let lsn = self.recorder.lsn();
+        let import = Import(mark.clone(), lsn);
+        self.memos.imports.insert(mark.id, import);
+    }
+
+    /// Checks that an id is of this queue, and makes room for it if it is new.
+    fn check_import(&mut self, now: Now, queue: QueueId, id: &Name) -> Result<(), Error> {
+        if let Some(Import(mark, _)) = self.memos.imports.get(id) {
+            if mark.queue == queue {
+                return Ok(());
+            }
+            if let Some(other) = self.queues.get(&mark.queue) {
+                let (id, queue) = (id.clone(), other.name.clone());
+                return Err(Error::ImportElsewhere { id, queue });
+            }
+            self.forget_import(id.clone()); // its queue was deleted
+        }
+        if self.memos.imports.len() < IMPORTS_KEPT_MAX {
+            return Ok(());
+        }
+        let oldest = self.imports().min_by_key(|mark| mark.at);
+        let idle = oldest.filter(|mark| since(now, mark.at) >= IMPORT_IDLE_MS);
+        let Some(id) = idle.map(|mark| mark.id.clone()) else {
+            return Err(Error::TooManyImports);
+        };
+        self.forget_import(id);
+        Ok(())
+    }
+
+    /// Forgets the imports that nobody goes on with.
+    fn forget_imports(&mut self, now: Now) {
+        let old = self
+            .imports()
+            .filter(|mark| since(now, mark.at) > IMPORT_KEPT_MS);
+        for id in old.map(|mark| mark.id.clone()).collect::<Vec<_>>() {
+            self.forget_import(id);
+        }
+    }
+
+    fn forget_import(&mut self, id: Name) {
+        self.memos.imports.remove(&id);
+        let fact = MemoFact::ImportForgotten { id };
+        self.recorder.push(Fact::Memo(fact));
+    }
+}
