@@ -32,7 +32,7 @@ pub enum MemoFact {
     Imported(ImportMark),
     /// An import is not known any more.
     ImportForgotten {
-        /// Its id.
+        /// The id that was chosen for it.
         id: Name,
     },
 }

@@ -350,13 +350,12 @@ impl Elision<'_, '_> {
         let Some(removed) = record.facts.iter().position(undone) else {
             return;
         };
-        let Some(Fact::Removed {
+        let Some(&Fact::Removed {
             queue, position, ..
         }) = record.facts.get(removed)
         else {
             return;
         };
-        let (queue, position) = (*queue, *position);
         let struck = self.appending.amend(from, |stored| {
             let is_sole = stored.entries().is_some_and(|entries| entries.len() == 1);
             if is_sole {
