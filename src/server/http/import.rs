@@ -26,9 +26,9 @@ use crate::base::{Lsn, Meter, Name};
 use crate::broker::memo::ImportLine;
 use crate::broker::{Command, QueueCommand, Reply as CoreReply};
 use crate::management::Refusal;
-use crate::management::http::json::exported::Imported;
 use crate::management::check_id;
 use crate::management::http::Failure;
+use crate::management::http::json::exported::Imported;
 use crate::message::KeyRule;
 use crate::server::Vhost;
 
