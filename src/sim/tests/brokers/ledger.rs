@@ -294,6 +294,13 @@ impl Ledger {
         if let Some(id) = self.watched {
             self.tell_of(id, &("restart", before.get(&id), after.get(&id)));
         }
+        // A redrive may have copied some since the last look.
+        for (id, place) in before
+            .iter()
+            .flat_map(|(id, all)| all.iter().map(move |it| (id, it)))
+        {
+            self.known(*id)?.see_redrives(&place.sent_to);
+        }
         let (mut lost, mut lost_count) = (Vec::new(), 0);
         for (id, known) in &mut self.messages {
             let [before, after] = [before, after].map(|all| all.get(id).map_or(0, Vec::len));
