@@ -60,6 +60,11 @@ mod link;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod link;
+#[cfg(all(feature = "http", not(feature = "internals")))]
+mod lint;
+#[cfg(all(feature = "http", feature = "internals"))]
+#[doc(hidden)]
+pub mod lint;
 #[cfg(not(feature = "internals"))]
 mod management;
 #[cfg(feature = "internals")]

@@ -45,6 +45,11 @@ pub fn plan(
     Some(route)
 }
 
+/// [`plan`] for a message that is only thought of.
+pub fn dead_letter_route(settings: &EffectiveSettings, came_by: &Route) -> Option<Arc<Route>> {
+    plan(settings, came_by, &mut None)
+}
+
 /// What the targets of a dead letter answered.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SendResult {

@@ -230,6 +230,11 @@ impl DelayedRetry {
         })
     }
 
+    /// Whether a multiplier is set that changes nothing.
+    pub const fn never_grows(&self) -> bool {
+        self.multiplier.is_some() && self.max_ms <= self.min_ms
+    }
+
     /// How long a message waits that came back after so many failures in its queue, in
     /// milliseconds; none if it does not. `has_failed`: its delivery-count rose now.
     pub fn delay_ms(&self, has_failed: bool, failures: u32, draw: Draw) -> Option<u64> {

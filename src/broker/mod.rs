@@ -48,6 +48,7 @@ pub use command::{
     TopologyCommand, UpkeepCommand,
 };
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueChurn, QueueCounters, Settled};
+pub use dead_letter::dead_letter_route;
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, TooManyQueues, room_bytes};
 pub use effects::{DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted};
 pub use error::{Error, ObjectKind};
@@ -55,7 +56,7 @@ pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, T
 pub use foresight::{
     Asked, Becomes, Event, Explained, ExplainedQueue, ForeseenTarget, Foresight, NotMoved, Skipped,
 };
-pub use headers::Attributes;
+pub use headers::{Attributes, NoAttributes};
 pub use matching::Matching;
 pub use origins::Origins;
 pub use policy::Policy;

@@ -15,6 +15,7 @@ mod describe;
 mod exit;
 mod explain;
 mod help;
+mod lint;
 mod manage;
 mod output;
 mod serve;

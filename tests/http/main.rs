@@ -18,6 +18,7 @@ mod export;
 mod foretold;
 mod groups;
 mod imports;
+mod lint;
 mod messages;
 mod objects;
 mod others;

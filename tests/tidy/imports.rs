@@ -21,6 +21,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("record", 7),
     ("metrics", 7),
     ("gateway", 8),
+    ("lint", 8),
     ("node", 9),
     ("server", 10),
     ("sim", 10),

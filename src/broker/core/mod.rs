@@ -62,6 +62,7 @@ use self::redrive::Redrives;
 use self::routed::Routed;
 use self::topology::PolicyPass;
 use self::work::Work;
+use super::arguments::OnUndeliverable;
 use super::counters::{Counters, QueueChurn};
 use super::policy::Policies;
 use super::queue::{BLOCK_SHIFT_MAX, DeferredFree, Queue};
@@ -267,6 +268,12 @@ impl Core {
             routed_dead: Some(Box::new(Routed::new(options.seed))),
             options,
         }
+    }
+
+    /// Whether dead letters without a target are kept in the quarantine, unless their queue says
+    /// otherwise.
+    pub fn quarantines(&self) -> bool {
+        self.options.undeliverable.choice == OnUndeliverable::Quarantine
     }
 
     /// The vhost's name.

@@ -222,7 +222,7 @@ impl Task for ImportDefinitions {
     clippy::disallowed_methods,
     reason = "the command line reads what it was asked to"
 )]
-fn read(file: &FilePath) -> std::io::Result<String> {
+pub(in crate::cli) fn read(file: &FilePath) -> std::io::Result<String> {
     if !is_standard(file) {
         return std::fs::read_to_string(file);
     }

@@ -29,6 +29,7 @@ mod vhosts;
 use clap::{ArgMatches, Args, Command};
 use serde_json::Value;
 
+pub(super) use self::definitions::read as read_file;
 use super::api::{Api, Flags, HTTP};
 use super::exit::Failure;
 use super::output::Output;
@@ -100,6 +101,7 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<super::dead_letters::DeadLetterGroups>(),
     entry::<super::dead_letters::DiscardMessage>(),
     entry::<super::explain::Explain>(),
+    entry::<super::lint::Lint>(),
     entry::<redrive::Redrive>(),
     entry::<redrive::RedriveStatus>(),
     entry::<redrive::PauseRedrive>(),
@@ -228,7 +230,7 @@ fn parse_json(what: &str, text: &str) -> Result<Value, Failure> {
 }
 
 /// Parses a JSON object from the command line.
-fn parse_object(what: &str, text: &str) -> Result<Value, Failure> {
+pub(super) fn parse_object(what: &str, text: &str) -> Result<Value, Failure> {
     let value = parse_json(what, text)?;
     if value.is_object() {
         return Ok(value);

@@ -72,6 +72,12 @@ pub enum Endpoint {
     VhostDefinitions,
     /// Imports definitions into a vhost.
     ImportVhostDefinitions,
+    /// Looks at the topology for what will go wrong with dead letters.
+    Lint,
+    /// The same for one vhost.
+    LintVhost,
+    /// The same for one vhost after definitions that are not imported.
+    LintDefinitions,
     /// Lists all queues.
     Queues,
     /// Lists all queues, under another path.
@@ -336,9 +342,10 @@ impl Endpoint {
     /// Bytes that a body may have, at most.
     pub const fn body_bytes_max(self) -> usize {
         match self {
-            Self::Publish | Self::ImportDefinitions | Self::ImportVhostDefinitions => {
-                HTTP_LARGE_BODY_BYTES_MAX
-            }
+            Self::Publish
+            | Self::ImportDefinitions
+            | Self::ImportVhostDefinitions
+            | Self::LintDefinitions => HTTP_LARGE_BODY_BYTES_MAX,
             Self::DeleteUsers => HTTP_LIST_BODY_BYTES_MAX,
             _ => HTTP_BODY_BYTES_MAX,
         }
@@ -347,7 +354,9 @@ impl Endpoint {
     /// Values that the JSON of a body may have, at most.
     pub const fn body_values_max(self) -> usize {
         match self {
-            Self::ImportDefinitions | Self::ImportVhostDefinitions => HTTP_DEFINITIONS_VALUES_MAX,
+            Self::ImportDefinitions | Self::ImportVhostDefinitions | Self::LintDefinitions => {
+                HTTP_DEFINITIONS_VALUES_MAX
+            }
             _ => HTTP_JSON_VALUES_MAX,
         }
     }

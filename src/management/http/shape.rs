@@ -224,6 +224,14 @@ const DEFINITIONS: &[Field] = &[
     ("bindings", "array"),
     ("policies", "array"),
 ];
+const LINT: &[Field] = &[
+    ("findings", "array"),
+    ("errors", "integer"),
+    ("warnings", "integer"),
+    ("infos", "integer"),
+    ("silenced", "integer"),
+    ("not_read", "array"),
+];
 const VHOST_LIMITS: &[Field] = &[("vhost", "string"), ("value", "object")];
 const USER_LIMITS: &[Field] = &[("user", "string"), ("value", "object")];
 const NODE: &[Field] = &[
@@ -252,6 +260,7 @@ impl Endpoint {
             Self::GetMessages => Answer::List(MESSAGE),
             Self::Publish | Self::BrowseMessages | Self::Groups => Answer::Object(self.few()),
             Self::ExplainMessage => Answer::Object(EXPLANATION),
+            Self::Lint | Self::LintVhost | Self::LintDefinitions => Answer::Object(LINT),
             Self::ExportMessages => Answer::Lines,
             Self::Overview => Answer::Object(OVERVIEW),
             Self::ClusterName | Self::GlobalParameter => Answer::Object(NAMED),
@@ -403,6 +412,10 @@ impl Endpoint {
                 ("description", "the description of that error"),
             ],
             Self::ExportMessages => &[],
+            Self::Lint | Self::LintVhost | Self::LintDefinitions => &[(
+                "for",
+                "rabbitmq: also what a RabbitMQ refuses or does otherwise",
+            )],
             Self::DeleteQueue => &[
                 ("if-empty", "true: only without messages"),
                 ("if-unused", "true: only without consumers"),

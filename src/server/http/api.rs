@@ -17,8 +17,8 @@ use super::body::{Bodies, HeldBody};
 use super::reply::{self, Reply};
 use super::users::{self, Of};
 use super::{
-    attempts, checks, connections, definitions, door, explain, export, groups, import, listings,
-    login, messages, objects, parameters, policies, process, redrives, rights,
+    attempts, checks, connections, definitions, door, explain, export, groups, import, lint,
+    listings, login, messages, objects, parameters, policies, process, redrives, rights,
 };
 use crate::access::Peer;
 use crate::base::Name;
@@ -208,6 +208,9 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::ImportVhostDefinitions => {
             let vhost = call.params.get("vhost");
             definitions::import(&call, Some(vhost)).await
+        }
+        Endpoint::Lint | Endpoint::LintVhost | Endpoint::LintDefinitions => {
+            lint::lint(&call, endpoint).await
         }
         Endpoint::Queues | Endpoint::QueuesDetailed => {
             listings::queues(&call, call.visible_vhosts()).await

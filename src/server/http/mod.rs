@@ -25,6 +25,7 @@ mod export;
 mod groups;
 mod health;
 mod import;
+mod lint;
 mod listings;
 mod login;
 mod messages;

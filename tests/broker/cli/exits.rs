@@ -155,3 +155,35 @@ fn failures_name_the_broker_that_they_are_of() {
     let told = text(&output.stderr);
     assert!(told.contains("did you mean 'messages'?"), "{told}");
 }
+
+/// For CI pipelines: the exit code says whether there is a finding as bad as was asked for.
+#[test]
+fn lint_of_a_file_needs_no_broker_and_ends_as_it_was_asked() {
+    let definitions = r#"{"queues": [{"name": "old", "vhost": "/", "durable": true,
+        "arguments": {"x-message-ttl": 1000}}], "vhosts": [{"name": "/"}]}"#;
+    for (arguments, code, said) in [
+        (
+            &["lint", "-"][..],
+            0,
+            "warning DL006 queue old (vhost /): what expires after 1000 ms",
+        ),
+        (
+            &["lint", "-", "--fail-on", "error"],
+            0,
+            "1 findings (0 errors, 1 warnings",
+        ),
+        (
+            &["lint", "-", "--fail-on", "warning"],
+            65,
+            "expired in old -> dropped",
+        ),
+        (&["lint", "-", "--format", "json"], 0, "\"rule\": \"DL006\""),
+        (&["lint", "-", "--sarif"], 0, "\"version\": \"2.1.0\""),
+        (&["lint", "/nonexistent/file"], 66, ""),
+    ] {
+        let output = coroner(arguments, definitions);
+        let printed = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {printed}");
+        assert!(printed.contains(said), "{arguments:?}: {printed}");
+    }
+}

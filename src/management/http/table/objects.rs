@@ -57,6 +57,27 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     route(
         Method::Get,
+        "/api/lint",
+        Endpoint::Lint,
+        Access::Management,
+        "What will go wrong with dead letters, in the vhosts that the user may enter (not in RabbitMQ)",
+    ),
+    route(
+        Method::Get,
+        "/api/lint/{vhost}",
+        Endpoint::LintVhost,
+        Access::Vhost,
+        "The same for one vhost (not in RabbitMQ)",
+    ),
+    route(
+        Method::Post,
+        "/api/lint/{vhost}",
+        Endpoint::LintDefinitions,
+        Access::VhostPolicymaker,
+        "The same as if definitions were imported into the vhost; changes nothing (not in RabbitMQ)",
+    ),
+    route(
+        Method::Get,
         "/api/queues",
         Endpoint::Queues,
         Access::Management,

@@ -1,0 +1,171 @@
+//! The command `lint`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use super::api::{Api, Path};
+use super::exit::{Failure, FailureKind};
+use super::manage::{Task, parse_object, read_file};
+use super::output::{self, Output};
+use crate::base::Name;
+use crate::broker::arguments::OnUndeliverable;
+use crate::lint::{self, Report, Severity, Target, Topology};
+
+/// Finds what will go wrong with dead letters, before a message dies: loops, dead ends, lost policies
+///
+/// Of a running broker, or with FILE of definitions that a Coroner or a RabbitMQ exported; nothing is
+/// changed, and for a file no broker is asked. Each finding has the number of its rule (docs/LINT.md);
+/// one that says what becomes of messages shows one that it became of. Against a RabbitMQ its definitions
+/// are exported and looked at here.
+#[derive(Args)]
+pub(in crate::cli) struct Lint {
+    /// File with definitions; '-' is standard input
+    file: Option<PathBuf>,
+    /// Who runs it: rabbitmq tells also what RabbitMQ refuses or does otherwise
+    #[arg(long = "for", value_enum)]
+    runs: Option<Runs>,
+    /// Ends with exit code 65 if there is a finding as bad as this
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    fail_on: Option<FailOn>,
+    /// Prints SARIF 2.1.0, which code hosts show beside the file
+    #[arg(long)]
+    sarif: bool,
+}
+
+/// Who runs a topology.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Runs {
+    Coroner,
+    Rabbitmq,
+}
+
+/// How bad a finding must be.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    Error,
+    Warning,
+    Info,
+}
+
+impl FailOn {
+    const fn severity(self) -> Severity {
+        match self {
+            Self::Error => Severity::Error,
+            Self::Warning => Severity::Warning,
+            Self::Info => Severity::Info,
+        }
+    }
+}
+
+impl Task for Lint {
+    const NAME: &'static str = "lint";
+    const EXAMPLES: &'static [&'static str] = &[
+        "lint",
+        "lint -p orders --fail-on error",
+        "lint broker.json --for rabbitmq --fail-on warning",
+        "lint broker.json --sarif > lint.sarif",
+    ];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let report = match &self.file {
+            Some(_) => self.of_file(api)?,
+            None => self.of_broker(api)?,
+        };
+        self.show(&report, out)?;
+        let worst = report.get("findings").and_then(Value::as_array);
+        let is_bad = |finding: &Value| {
+            let word = finding.get("severity").and_then(Value::as_str);
+            let severity = Severity::ALL
+                .into_iter()
+                .find(|one| Some(one.as_str()) == word);
+            let enough = self.fail_on.map(FailOn::severity);
+            severity
+                .zip(enough)
+                .is_some_and(|(severity, enough)| severity <= enough)
+        };
+        let bad = worst
+            .into_iter()
+            .flatten()
+            .filter(|finding| is_bad(finding))
+            .count();
+        if bad == 0 {
+            return Ok(());
+        }
+        let what = format!("{bad} findings are as bad as --fail-on says");
+        Err(Failure::new(FailureKind::Data, what).advise(
+            "mend them, or silence them: coroner set_global_parameter lint \
+             '{\"ignore\": [{\"rule\": \"DL009\", \"object\": \"NAME\", \"why\": \"...\"}]}'",
+        ))
+    }
+}
+
+impl Lint {
+    fn of_file(&self, api: &Api) -> Result<Value, Failure> {
+        let file = self.file.clone().unwrap_or_default();
+        let text = read_file(&file).map_err(|error| {
+            let what = format!("cannot read {}: {error}", file.display());
+            Failure::new(FailureKind::NotFound, what)
+        })?;
+        let definitions = parse_object("the file", &text)?;
+        // A file of one vhost does not name it.
+        let format = definitions.get("rabbitmq_definition_format");
+        let is_of_one = format.and_then(Value::as_str) == Some("single_virtual_host");
+        let vhost = is_of_one.then(|| Name::from(api.vhost()));
+        Self::looked(&definitions, vhost.as_ref(), self.target(Target::Coroner))
+    }
+
+    /// Looks at definitions here.
+    fn looked(definitions: &Value, vhost: Option<&Name>, target: Target) -> Result<Value, Failure> {
+        let undeliverable = match target {
+            Target::Coroner => OnUndeliverable::Quarantine,
+            Target::Rabbitmq => OnUndeliverable::Drop,
+        };
+        let topology = Topology::read(definitions, vhost, undeliverable);
+        let mut topology =
+            topology.map_err(|refusal| Failure::new(FailureKind::Data, refusal.why))?;
+        Ok(Report::of(&mut topology, target).to_json())
+    }
+
+    fn of_broker(&self, api: &Api) -> Result<Value, Failure> {
+        let vhost = api.settings().vhost_given();
+        let given = |name: &'static str| match vhost {
+            Some(vhost) => Path::of(&[name, vhost]),
+            None => Path::of(&[name]),
+        };
+        let path = match self.target(Target::Coroner) {
+            Target::Coroner => given("lint"),
+            Target::Rabbitmq => given("lint").query("for", "rabbitmq"),
+        };
+        if let Some(report) = api.find(&path)? {
+            return Ok(report);
+        }
+        // A RabbitMQ, or there is no such vhost.
+        let definitions = api.get(&given("definitions"))?;
+        let name = vhost.map(Name::from);
+        Self::looked(&definitions, name.as_ref(), self.target(Target::Rabbitmq))
+    }
+
+    fn target(&self, unless_given: Target) -> Target {
+        match self.runs {
+            Some(Runs::Coroner) => Target::Coroner,
+            Some(Runs::Rabbitmq) => Target::Rabbitmq,
+            None => unless_given,
+        }
+    }
+
+    fn show(&self, report: &Value, out: Output) -> Result<(), Failure> {
+        if self.sarif {
+            let file = self.file.as_ref();
+            let file =
+                file.map_or_else(|| String::from("broker"), |file| file.display().to_string());
+            let sarif = lint::sarif(report, &file, env!("CARGO_PKG_VERSION"));
+            return output::print_json(&sarif);
+        }
+        if out.is_json() {
+            return output::print_json(report);
+        }
+        output::print(&output::printable_lines(&lint::text(report)))
+    }
+}

@@ -1,0 +1,422 @@
+//! The map of a topology: how messages reach each queue, and where they go when they die there.
+//!
+//! ```text
+//!   arrival (queue, exchange, key) --reason--> arrivals, by the route of its dead letter
+//!     ^ live: by a binding, or by the queue's name
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::bounds::{ARRIVALS_IN_ALL_MAX, ARRIVALS_MAX, KEYS_TRIED_MAX, SOURCES_MAX, TARGETS_MAX};
+use super::finding::Witness;
+use crate::base::{ExchangeId, Name, QueueId};
+use crate::broker::arguments::Overflow;
+use crate::broker::binding::Binding;
+use crate::broker::exchange::ExchangeKind;
+use crate::broker::queue::Queue;
+use crate::broker::{Core, Destination, NoAttributes, dead_letter_route};
+use crate::deaths::Reason;
+use crate::message::Route;
+
+/// How a message came to a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum By {
+    /// A client publishes it to an exchange.
+    Exchange,
+    /// A client publishes it to the queue itself.
+    Name,
+    /// It died after this arrival, of this.
+    Death(usize, Reason),
+}
+
+/// Messages of one kind: they are in this queue, and came with this exchange and key.
+#[derive(Clone, Debug)]
+pub(super) struct Arrival {
+    pub(super) queue: QueueId,
+    pub(super) route: Arc<Route>,
+    pub(super) by: By,
+    /// More than its key said where it went: another message may go elsewhere.
+    pub(super) varies: bool,
+}
+
+/// Where the dead letters of one kind of messages go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// There is no dead-letter exchange.
+    NoExchange,
+    /// It does not exist.
+    Missing,
+    /// No queue is reached.
+    Nowhere,
+    /// It depends on more than the key.
+    Varies,
+    /// They arrive there.
+    Arrives(Vec<usize>),
+}
+
+/// One death of one kind of messages.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    /// The arrival that it follows.
+    pub(super) from: usize,
+    pub(super) reason: Reason,
+    /// Exchange and key of the dead letter; none without a dead-letter exchange.
+    pub(super) way: Option<Arc<Route>>,
+    pub(super) fate: Fate,
+}
+
+/// See the documentation of the module.
+#[derive(Debug)]
+pub(super) struct Map {
+    pub(super) arrivals: Vec<Arrival>,
+    pub(super) steps: Vec<Step>,
+    /// The steps of each arrival.
+    pub(super) steps_of: Vec<Vec<usize>>,
+    /// The arrivals in each queue.
+    pub(super) in_queue: BTreeMap<QueueId, Vec<usize>>,
+    /// The exchanges that dead letters are sent to.
+    pub(super) dead_letter_exchanges: BTreeSet<Name>,
+}
+
+/// Bindings by where they lead.
+type Bound = BTreeMap<Destination, Vec<Binding>>;
+
+impl Map {
+    /// Draws the map of a core.
+    pub(super) fn draw(core: &Core) -> Self {
+        let exchanges = core.queues();
+        let exchanges = exchanges.filter_map(|queue| queue.settings.dead_letter_exchange.clone());
+        let mut map = Self {
+            arrivals: Vec::new(),
+            steps: Vec::new(),
+            steps_of: Vec::new(),
+            in_queue: BTreeMap::new(),
+            dead_letter_exchanges: exchanges.collect(),
+        };
+        let mut bound = Bound::new();
+        for binding in core.router().bindings(None, None, None) {
+            let list = bound.entry(binding.destination.clone()).or_default();
+            list.push(binding);
+        }
+        for queue in core.queues() {
+            map.arrive_alive(core, queue, &bound);
+        }
+        // Clients publish to a queue's name if no exchange leads there; but not to one that dead
+        // letters are aimed at, unless they do not reach it.
+        let aimed_at = map.aimed_at(core, &bound);
+        for queue in core.queues() {
+            if !aimed_at.contains(&queue.name) {
+                map.arrive_by_name(queue);
+            }
+        }
+        map.let_die(core);
+        for queue in core.queues() {
+            map.arrive_by_name(queue);
+        }
+        map.let_die(core);
+        map
+    }
+
+    /// The queues that are bound to a dead-letter exchange, or named by a dead-letter routing key.
+    fn aimed_at(&self, core: &Core, bound: &Bound) -> BTreeSet<Name> {
+        let named = core.queues().filter_map(|queue| {
+            let settings = &queue.settings;
+            let exchange = settings.dead_letter_exchange.as_ref()?;
+            let key = settings.dead_letter_routing_key.as_ref()?;
+            exchange.is_empty().then(|| key.clone())
+        });
+        let bindings = bound.values().flatten();
+        let bindings =
+            bindings.filter(|binding| self.dead_letter_exchanges.contains(&binding.source));
+        let bindings = bindings.filter_map(|binding| match &binding.destination {
+            Destination::Queue(name) => Some(name.clone()),
+            Destination::Exchange(_) => None,
+        });
+        named.chain(bindings).collect()
+    }
+
+    fn arrive(&mut self, arrival: Arrival) -> Option<usize> {
+        let known = self.in_queue.entry(arrival.queue).or_default();
+        let same = |index: &&usize| {
+            let other = self.arrivals.get(**index);
+            other.is_some_and(|other| same_way(&other.route, &arrival.route))
+        };
+        if let Some(index) = known.iter().find(same) {
+            return Some(*index);
+        }
+        if known.len() >= ARRIVALS_MAX || self.arrivals.len() >= ARRIVALS_IN_ALL_MAX {
+            return None;
+        }
+        let index = self.arrivals.len();
+        known.push(index);
+        self.arrivals.push(arrival);
+        Some(index)
+    }
+
+    /// An arrival in a queue by its name, if there is none yet.
+    fn arrive_by_name(&mut self, queue: &Queue) {
+        if self.in_queue.contains_key(&queue.id) {
+            return;
+        }
+        self.arrive(Arrival {
+            queue: queue.id,
+            route: route(&Name::from(""), &queue.name),
+            by: By::Name,
+            varies: false,
+        });
+    }
+
+    /// The ways by which clients' messages reach a queue through its bindings: examples of keys, each
+    /// tried. Bindings of dead-letter exchanges are for the dead.
+    fn arrive_alive(&mut self, core: &Core, queue: &Queue, bound: &Bound) {
+        let router = core.router();
+        let (sources, keys) = self.sources_of(core, queue, bound);
+        for exchange in sources
+            .iter()
+            .filter_map(|source| router.exchange_named(source))
+        {
+            if exchange.spec.internal {
+                continue;
+            }
+            if router.depends_on_message(exchange.id) {
+                self.arrive(Arrival {
+                    queue: queue.id,
+                    route: route(&exchange.spec.name, &Name::from("")),
+                    by: By::Exchange,
+                    varies: true,
+                });
+                continue;
+            }
+            for key in keys.iter().take(KEYS_TRIED_MAX) {
+                if reached(core, exchange.id, key).contains(&queue.id) {
+                    self.arrive(Arrival {
+                        queue: queue.id,
+                        route: route(&exchange.spec.name, key),
+                        by: By::Exchange,
+                        varies: false,
+                    });
+                }
+            }
+        }
+    }
+
+    /// The exchanges above a queue, nearest first, and examples of the keys of the bindings between.
+    fn sources_of(&self, core: &Core, queue: &Queue, bound: &Bound) -> (Vec<Name>, BTreeSet<Name>) {
+        let (mut sources, mut keys) = (Vec::<Name>::new(), BTreeSet::new());
+        let mut below = vec![Destination::Queue(queue.name.clone())];
+        while let Some(destination) = below.pop() {
+            for binding in bound.get(&destination).into_iter().flatten() {
+                if self.dead_letter_exchanges.contains(&binding.source) {
+                    continue;
+                }
+                if keys.len() < KEYS_TRIED_MAX {
+                    let source = core.router().exchange_named(&binding.source);
+                    let topic =
+                        source.is_some_and(|source| source.spec.kind == ExchangeKind::Topic);
+                    keys.insert(if topic {
+                        example(&binding.key)
+                    } else {
+                        binding.key.clone()
+                    });
+                }
+                if sources.len() < SOURCES_MAX && !sources.contains(&binding.source) {
+                    sources.push(binding.source.clone());
+                    below.push(Destination::Exchange(binding.source.clone()));
+                }
+            }
+        }
+        (sources, keys)
+    }
+
+    /// Follows the dead letters of all arrivals that were not followed yet.
+    fn let_die(&mut self, core: &Core) {
+        while let Some(arrival) = self.arrivals.get(self.steps_of.len()).cloned() {
+            let from = self.steps_of.len();
+            self.steps_of.push(Vec::new());
+            let Some(queue) = core.queue_by_id(arrival.queue) else {
+                continue;
+            };
+            for reason in reasons(queue) {
+                let way = dead_letter_route(&queue.settings, &arrival.route);
+                let fate = self.fate(core, (from, &arrival, reason), way.as_ref());
+                if let Some(steps) = self.steps_of.get_mut(from) {
+                    steps.push(self.steps.len());
+                }
+                self.steps.push(Step {
+                    from,
+                    reason,
+                    way,
+                    fate,
+                });
+            }
+        }
+    }
+
+    fn fate(
+        &mut self,
+        core: &Core,
+        (from, arrival, reason): (usize, &Arrival, Reason),
+        way: Option<&Arc<Route>>,
+    ) -> Fate {
+        let Some(way) = way else {
+            return Fate::NoExchange;
+        };
+        let router = core.router();
+        let Some(exchange) = router.id_of(&way.exchange) else {
+            return Fate::Missing;
+        };
+        let keyed = way.keys.first().is_some_and(|key| !key.is_empty());
+        if router.depends_on_message(exchange) || (arrival.varies && !keyed) {
+            return Fate::Varies;
+        }
+        let targets = way
+            .keys
+            .first()
+            .map_or_else(Vec::new, |key| reached(core, exchange, key));
+        let mut arrives = Vec::new();
+        for queue in &targets {
+            arrives.extend(self.arrive(Arrival {
+                queue: *queue,
+                route: Arc::clone(way),
+                by: By::Death(from, reason),
+                varies: arrival.varies,
+            }));
+        }
+        if targets.is_empty() {
+            Fate::Nowhere
+        } else {
+            Fate::Arrives(arrives)
+        }
+    }
+
+    /// The steps from the arrivals in a queue.
+    pub(super) fn steps_in(&self, queue: QueueId) -> impl Iterator<Item = &Step> {
+        let arrivals = self.in_queue.get(&queue).into_iter().flatten();
+        arrivals.flat_map(|arrival| self.steps_from(*arrival))
+    }
+
+    /// The queues that a step leads to, each with its arrival.
+    pub(super) fn targets(&self, step: &Step) -> impl Iterator<Item = (usize, QueueId)> {
+        let arrives = match &step.fate {
+            Fate::Arrives(arrives) => arrives.as_slice(),
+            _ => &[],
+        };
+        arrives
+            .iter()
+            .filter_map(|index| Some((*index, self.arrivals.get(*index)?.queue)))
+    }
+
+    /// Whether what dies in a queue may come to another one, over however many deaths.
+    pub(super) fn leads_to(&self, from: QueueId, to: QueueId) -> bool {
+        let starts = self.in_queue.get(&from).cloned().unwrap_or_default();
+        let mut seen: BTreeSet<usize> = starts.iter().copied().collect();
+        let mut open = starts;
+        while let Some(arrival) = open.pop() {
+            for (next, queue) in self.steps_from(arrival).flat_map(|step| self.targets(step)) {
+                if queue == to {
+                    return true;
+                }
+                if seen.len() < ARRIVALS_IN_ALL_MAX / 100 && seen.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        false
+    }
+
+    /// The steps from one arrival.
+    pub(super) fn steps_from(&self, arrival: usize) -> impl Iterator<Item = &Step> {
+        let steps = self.steps_of.get(arrival).into_iter().flatten();
+        steps.filter_map(|step| self.steps.get(*step))
+    }
+
+    /// Whether only dead letters reach a queue.
+    pub(super) fn is_for_the_dead(&self, queue: QueueId) -> bool {
+        let arrivals = self.in_queue.get(&queue).into_iter().flatten();
+        let mut arrivals = arrivals
+            .filter_map(|index| self.arrivals.get(*index))
+            .peekable();
+        arrivals.peek().is_some() && arrivals.all(|arrival| matches!(arrival.by, By::Death(..)))
+    }
+
+    /// A message that arrives so, and dies of this there.
+    pub(super) fn witness(
+        &self,
+        core: &Core,
+        from: usize,
+        reason: Option<Reason>,
+    ) -> Option<Witness> {
+        let name = |queue: QueueId| Some(core.queue_by_id(queue)?.name.clone());
+        let mut arrival = self.arrivals.get(from)?;
+        let mut deaths = Vec::new();
+        if let Some(reason) = reason {
+            deaths.push((name(arrival.queue)?, reason));
+        }
+        while let By::Death(before, reason) = arrival.by {
+            arrival = self.arrivals.get(before)?;
+            deaths.push((name(arrival.queue)?, reason));
+        }
+        deaths.reverse();
+        if arrival.varies {
+            return None;
+        }
+        Some(Witness {
+            exchange: arrival.route.exchange.clone(),
+            key: arrival.route.keys.first()?.clone(),
+            deaths,
+            outcome: None,
+        })
+    }
+}
+
+fn route(exchange: &Name, key: &Name) -> Arc<Route> {
+    Arc::new(Route {
+        exchange: exchange.clone(),
+        keys: Arc::from([key.clone()]),
+    })
+}
+
+fn same_way(a: &Route, b: &Route) -> bool {
+    a.exchange == b.exchange && a.keys == b.keys
+}
+
+/// The queues that a message with this key reaches, some of them if they are very many.
+fn reached(core: &Core, exchange: ExchangeId, key: &Name) -> Vec<QueueId> {
+    let mut queues = Vec::new();
+    let keys = std::slice::from_ref(key);
+    core.router()
+        .route_by(exchange, keys, &NoAttributes, 0, &mut queues);
+    queues.truncate(TARGETS_MAX);
+    queues
+}
+
+/// The reasons of which messages can die in a queue as it is set up.
+fn reasons(queue: &Queue) -> Vec<Reason> {
+    let settings = &queue.settings;
+    let mut reasons = vec![Reason::Rejected];
+    if settings.message_ttl_ms.is_some() {
+        reasons.push(Reason::Expired);
+    }
+    if is_bounded(queue) && settings.overflow != Overflow::RejectPublish {
+        reasons.push(Reason::Maxlen);
+    }
+    if settings.delivery_limit.is_some() {
+        reasons.push(Reason::DeliveryLimit);
+    }
+    reasons
+}
+
+/// Whether the queue has a length limit.
+pub(super) const fn is_bounded(queue: &Queue) -> bool {
+    queue.settings.max_length.is_some() || queue.settings.max_length_bytes.is_some()
+}
+
+/// A key that a topic pattern matches.
+fn example(pattern: &Name) -> Name {
+    let words = pattern.split('.').map(|word| match word {
+        "*" | "#" => "any",
+        word => word,
+    });
+    Name::from(words.collect::<Vec<_>>().join("."))
+}

@@ -1,0 +1,47 @@
+//! Layer 8: the linter: what will go wrong with dead letters, found in the topology before a message
+//! dies.
+//!
+//! Promises: where dead letters go is asked of the functions by which messages die and are routed;
+//! a finding that claims a fate carries a witness, a message that met it in a core of its own. Never:
+//! no sockets, no clock, no lock of a running broker: it reads a copy of the topology.
+//!
+//! Read first: [`Sandbox`], [`lint`], [`Rule`].
+
+mod bounds;
+mod finding;
+mod map;
+mod report;
+mod rules;
+mod sandbox;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod witness;
+
+pub use finding::{Finding, Rule, Severity, Subject, Witness};
+pub use report::{Report, Silence, sarif, text};
+pub use sandbox::Sandbox;
+pub use topology::{NotRead, PARAMETER, Topology};
+
+use self::map::Map;
+
+/// Who is to run the topology.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Target {
+    /// This broker.
+    #[default]
+    Coroner,
+    /// A RabbitMQ 4: what it does otherwise, or does not know, is a finding.
+    Rabbitmq,
+}
+
+/// Looks at a topology. Findings come sorted: the worst first, then by rule and object.
+pub fn lint(sandbox: &mut Sandbox, target: Target) -> Vec<Finding> {
+    let map = Map::draw(sandbox.core());
+    let mut findings = rules::all(sandbox.core(), &map, target);
+    findings.sort_by(|a, b| a.order().cmp(&b.order()));
+    findings.dedup_by(|a, b| a.order() == b.order());
+    findings.truncate(bounds::FINDINGS_MAX);
+    witness::testify(sandbox, &mut findings);
+    findings
+}

@@ -1,0 +1,173 @@
+//! Dead letters that come back: DL004 and DL005.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::{severity_of_loss, subject};
+use crate::base::{Name, QueueId};
+use crate::broker::Core;
+use crate::broker::queue::Queue;
+use crate::deaths::Reason;
+use crate::lint::Witness;
+use crate::lint::bounds::LOOP_VISITS_MAX;
+use crate::lint::finding::{Finding, Rule, Severity, verb};
+use crate::lint::map::Map;
+
+/// The deaths of one loop: the arrival before each, and its reason.
+type Path = Vec<(usize, Reason)>;
+
+pub(super) fn look(core: &Core, map: &Map, findings: &mut Vec<Finding>) {
+    let mut visits_left = LOOP_VISITS_MAX;
+    let mut told = BTreeSet::new();
+    for queue in core.queues() {
+        let by_itself = |first: bool, reason: Reason| {
+            let _ = first;
+            reason != Reason::Rejected
+        };
+        if let Some(path) = find(map, queue.id, by_itself, &mut visits_left)
+            && told.insert((Rule::LoopByItself, queues_of(map, &path)))
+        {
+            findings.push(turns_by_itself(core, map, queue, &path));
+        }
+        let by_reject = |first: bool, reason: Reason| !first || reason == Reason::Rejected;
+        if let Some(path) = find(map, queue.id, by_reject, &mut visits_left)
+            && told.insert((Rule::LoopByRejects, queues_of(map, &path)))
+        {
+            findings.push(turned_by_rejects(core, map, queue, &path));
+        }
+    }
+}
+
+/// The shortest way from a queue back to it, by deaths that are wanted; `wanted` is told whether it
+/// is the first one.
+fn find(
+    map: &Map,
+    queue: QueueId,
+    wanted: impl Fn(bool, Reason) -> bool,
+    visits_left: &mut usize,
+) -> Option<Path> {
+    let starts = map.in_queue.get(&queue)?;
+    let mut before: BTreeMap<usize, (usize, Reason)> = BTreeMap::new();
+    let mut open: VecDeque<(usize, bool)> = starts.iter().map(|start| (*start, true)).collect();
+    while let Some((arrival, first)) = open.pop_front() {
+        // What waits there expires; only without that somebody has to reject it.
+        let mut steps: Vec<_> = map.steps_from(arrival).collect();
+        steps.sort_by_key(|step| step.reason != Reason::Expired);
+        for step in steps {
+            if !wanted(first, step.reason) {
+                continue;
+            }
+            for (next, reached) in map.targets(step) {
+                *visits_left = visits_left.checked_sub(1)?;
+                if reached == queue {
+                    return Some(path(&before, (arrival, step.reason)));
+                }
+                if let std::collections::btree_map::Entry::Vacant(entry) = before.entry(next) {
+                    entry.insert((arrival, step.reason));
+                    open.push_back((next, false));
+                }
+            }
+        }
+    }
+    None
+}
+
+fn path(before: &BTreeMap<usize, (usize, Reason)>, last: (usize, Reason)) -> Path {
+    let mut path = vec![last];
+    let mut at = last.0;
+    while let Some(step) = before.get(&at) {
+        path.push(*step);
+        at = step.0;
+    }
+    path.reverse();
+    path
+}
+
+fn queues_of(map: &Map, path: &Path) -> BTreeSet<QueueId> {
+    let arrivals = path
+        .iter()
+        .filter_map(|(arrival, _)| map.arrivals.get(*arrival));
+    arrivals.map(|arrival| arrival.queue).collect()
+}
+
+/// `orders (expired) -> orders.dlq (expired) -> orders`.
+fn words(core: &Core, map: &Map, queue: &Queue, path: &Path) -> String {
+    let mut words = String::new();
+    for (arrival, reason) in path {
+        let name = map.arrivals.get(*arrival);
+        let name = name.and_then(|arrival| core.queue_by_id(arrival.queue));
+        let name = name.map_or("?", |queue| &*queue.name);
+        words.push_str(name);
+        words.push_str(" (");
+        words.push_str(verb(*reason));
+        words.push_str(") -> ");
+    }
+    words + &queue.name
+}
+
+fn turns_by_itself(core: &Core, map: &Map, queue: &Queue, path: &Path) -> Finding {
+    let says = format!(
+        "dead letters come back without a rejection, and are not let in: {}",
+        words(core, map, queue, path)
+    );
+    let severity = if path
+        .iter()
+        .any(|(_, reason)| *reason == Reason::DeliveryLimit)
+    {
+        Severity::Warning
+    } else {
+        severity_of_loss(queue, core.quarantines())
+    };
+    Finding::new(Rule::LoopByItself, subject(queue), says)
+        .severity(severity)
+        .because("the cycle rule lets a message into a queue that it died in only after a rejection")
+        .witness(witness(core, map, path))
+        .fix("park dead letters in a queue without a way back, and bring them back by: coroner redrive QUEUE")
+}
+
+fn turned_by_rejects(core: &Core, map: &Map, queue: &Queue, path: &Path) -> Finding {
+    let on_way = path.iter().filter_map(|(arrival, reason)| {
+        let arrival = map.arrivals.get(*arrival)?;
+        Some((core.queue_by_id(arrival.queue)?, *reason))
+    });
+    let mut on_way = on_way;
+    let is_slow = on_way.any(|(queue, reason)| {
+        let waits = queue
+            .settings
+            .message_ttl_ms
+            .is_some_and(|ttl_ms| ttl_ms > 0);
+        (waits && reason == Reason::Expired) || queue.settings.delayed_retry.is_some()
+    });
+    let way = words(core, map, queue, path);
+    let finding = Finding::new(Rule::LoopByRejects, subject(queue), "");
+    if is_slow {
+        return Finding {
+            says: format!(
+                "what is rejected comes back after a delay, as long as it is rejected: {way}"
+            ),
+            severity: Severity::Info,
+            fix: Some(String::from(
+                "if it is to end one day, count in the consumer (x-opt-deaths), or use delayed-retry-type with a delivery limit",
+            )),
+            ..finding
+        };
+    }
+    Finding {
+        says: format!("what is rejected comes back at once, as long as it is rejected: {way}"),
+        fix: Some(String::from(
+            "use delayed-retry-type with a delivery limit, or park what is rejected",
+        )),
+        ..finding
+    }
+}
+
+/// The message of the first arrival, with the deaths of the loop.
+fn witness(core: &Core, map: &Map, path: &Path) -> Option<Witness> {
+    let (first, _) = path.first()?;
+    let mut witness = map.witness(core, *first, None)?;
+    for (arrival, reason) in path {
+        let queue = core.queue_by_id(map.arrivals.get(*arrival)?.queue)?;
+        let name: Name = queue.name.clone();
+        witness.deaths.push((name, *reason));
+    }
+    Some(witness)
+}

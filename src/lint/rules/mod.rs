@@ -1,0 +1,91 @@
+//! The rules. [evidence part 9]
+
+mod loops;
+mod losses;
+mod policies;
+mod rabbitmq;
+mod targets;
+mod ways;
+
+use super::Target;
+use super::bounds::NAMES_TOLD_MAX;
+use super::finding::{Finding, Severity, Subject};
+use super::map::Map;
+use crate::base::Name;
+use crate::broker::Core;
+use crate::broker::arguments::OnUndeliverable;
+use crate::broker::policy::Rule as SettingRule;
+use crate::broker::queue::Queue;
+
+/// What all rules find.
+pub(super) fn all(core: &Core, map: &Map, target: Target) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for queue in core.queues() {
+        ways::look(core, map, queue, &mut findings);
+        losses::look(core, map, queue, &mut findings);
+        targets::look(core, map, queue, &mut findings);
+        if target == Target::Rabbitmq {
+            rabbitmq::look(queue, &mut findings);
+        }
+    }
+    loops::look(core, map, &mut findings);
+    policies::look(core, target, &mut findings);
+    findings
+}
+
+fn subject(queue: &Queue) -> Subject {
+    Subject::Queue(queue.name.clone())
+}
+
+/// Where the dead-letter exchange of a queue was named: `policy DLX`.
+fn rule_words(queue: &Queue) -> String {
+    match &queue.settings.dead_letter_rule {
+        None => String::from("nothing"),
+        Some(SettingRule::Argument) => String::from("argument x-dead-letter-exchange"),
+        Some(SettingRule::Policy(name)) => format!("policy {name}"),
+        Some(SettingRule::OperatorPolicy(name)) => format!("operator policy {name}"),
+    }
+}
+
+/// Error, or warning where what cannot be delivered is kept in the quarantine.
+fn severity_of_loss(queue: &Queue, quarantines: bool) -> Severity {
+    match queue.settings.on_undeliverable {
+        Some(OnUndeliverable::Quarantine) => Severity::Warning,
+        Some(OnUndeliverable::Drop) => Severity::Error,
+        None if quarantines => Severity::Warning,
+        None => Severity::Error,
+    }
+}
+
+/// `a, b, c and 7 more`.
+fn listed<'a>(names: impl Iterator<Item = &'a Name>) -> String {
+    let names: Vec<&Name> = names.collect();
+    let told: Vec<&str> = names
+        .iter()
+        .take(NAMES_TOLD_MAX)
+        .map(|name| &***name)
+        .collect();
+    let told = told.join(", ");
+    match names.len().saturating_sub(NAMES_TOLD_MAX) {
+        0 => told,
+        more => format!("{told} and {more} more"),
+    }
+}
+
+/// A word of a command as a shell takes it.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// An exchange, as findings name it.
+fn exchange_words(name: &Name) -> String {
+    if name.is_empty() {
+        String::from("the default exchange")
+    } else {
+        format!("exchange '{name}'")
+    }
+}

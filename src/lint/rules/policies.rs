@@ -1,0 +1,204 @@
+//! Policies that are not applied, or not as they say: DL011, DL012, DL013.
+
+use std::collections::BTreeMap;
+
+use super::rabbitmq::OWN_KEYS;
+use super::{listed, subject};
+use crate::base::Name;
+use crate::broker::queue::Queue;
+use crate::broker::{Core, Declared, Policy, Warning};
+use crate::lint::Target;
+use crate::lint::bounds::MATCHES_MAX;
+use crate::lint::finding::{Finding, Rule, Severity, Subject};
+
+pub(super) fn look(core: &Core, target: Target, findings: &mut Vec<Finding>) {
+    for operator in [false, true] {
+        of_kind(core, operator, findings);
+        for policy in core.policies().list(operator) {
+            of_one(core, operator, policy, target, findings);
+        }
+    }
+    for queue in core.queues() {
+        beaten(core, queue, findings);
+    }
+}
+
+/// What became of one policy.
+#[derive(Default)]
+struct Fate<'a> {
+    applied: usize,
+    /// The queues that it matches and is not applied to, by the policy that is.
+    outranked: BTreeMap<&'a Name, Vec<&'a Name>>,
+}
+
+/// DL011, and DL013 for what matches nothing.
+fn of_kind(core: &Core, operator: bool, findings: &mut Vec<Finding>) {
+    let policies = core.policies();
+    let mut fates: BTreeMap<&Name, Fate<'_>> = BTreeMap::new();
+    let mut left = MATCHES_MAX;
+    let matches = |policy: &Policy, queue: &Queue| {
+        policy.apply_to.covers_queue(queue.settings.queue_type)
+            && policy.pattern.matches(&queue.name)
+    };
+    for queue in core.queues() {
+        let Some(rest) = left.checked_sub(policies.count(operator)) else {
+            return;
+        };
+        left = rest;
+        let winner = policies.of_queue(operator, &queue.name, queue.settings.queue_type);
+        let Some(winner) = winner else {
+            continue;
+        };
+        for policy in policies.list(operator) {
+            if policy.name == winner.name {
+                fates.entry(&policy.name).or_default().applied += 1;
+            } else if matches(policy, queue) {
+                let fate = fates.entry(&policy.name).or_default();
+                let outranked = fate.outranked.entry(&winner.name).or_default();
+                outranked.push(&queue.name);
+            }
+        }
+    }
+    for policy in policies.list(operator) {
+        let fate = fates.remove(&policy.name).unwrap_or_default();
+        let subject = named(operator, &policy.name);
+        if fate.applied == 0 && fate.outranked.is_empty() && !covers_an_exchange(core, policy) {
+            let says = format!("matches nothing: '{}'", policy.pattern.as_str());
+            findings.push(Finding::new(Rule::NoEffect, subject, says));
+            continue;
+        }
+        for (winner, queues) in &fate.outranked {
+            let Some(winner) = policies.get(operator, winner) else {
+                continue;
+            };
+            let lost = policy.given.iter().map(|(key, _)| key);
+            let lost = lost.filter(|key| !winner.given.iter().any(|(other, _)| other == *key));
+            let lost = listed(lost);
+            if lost.is_empty() && fate.applied > 0 {
+                continue;
+            }
+            let scope = if fate.applied == 0 {
+                "never applied"
+            } else {
+                "not applied"
+            };
+            let says = format!(
+                "(priority {}) is {scope} to {}: policy {} has priority {}",
+                policy.priority,
+                listed(queues.iter().copied()),
+                winner.name,
+                winner.priority,
+            );
+            let mut finding = Finding::new(Rule::Outranked, subject.clone(), says);
+            if !lost.is_empty() {
+                let because = format!("policies do not merge; lost: {lost}");
+                let fix = format!("put {lost} into policy {} too", winner.name);
+                finding = finding.because(because).fix(fix);
+            }
+            findings.push(finding);
+        }
+    }
+}
+
+fn covers_an_exchange(core: &Core, policy: &Policy) -> bool {
+    policy.apply_to.covers_exchanges()
+        && core
+            .router()
+            .exchanges()
+            .any(|exchange| policy.pattern.matches(&exchange.spec.name))
+}
+
+fn named(operator: bool, name: &Name) -> Subject {
+    if operator {
+        Subject::OperatorPolicy(name.clone())
+    } else {
+        Subject::Policy(name.clone())
+    }
+}
+
+/// Keys of one policy: without effect here (DL013), unknown to a RabbitMQ (DL019).
+fn of_one(
+    core: &Core,
+    operator: bool,
+    policy: &Policy,
+    target: Target,
+    findings: &mut Vec<Finding>,
+) {
+    let subject = named(operator, &policy.name);
+    let declared = Declared::Policy {
+        operator,
+        name: policy.name.clone(),
+    };
+    for warning in core.warnings_of(&declared) {
+        if let Warning::NoEffect { setting, why } = warning {
+            let says = format!("the key '{setting}' has no effect: {why}");
+            findings.push(Finding::new(Rule::NoEffect, subject.clone(), says));
+        }
+    }
+    if target == Target::Rabbitmq {
+        for (key, _) in &policy.given {
+            if OWN_KEYS.contains(&&**key) {
+                let says = format!("RabbitMQ 4.0 refuses the key '{key}', and with it the policy");
+                let fix = "coroner export_definitions --for rabbitmq leaves it out";
+                let finding = Finding::new(Rule::OtherwiseInRabbitmq, subject.clone(), says);
+                findings.push(finding.fix(fix));
+            }
+        }
+    }
+}
+
+/// DL012: what an argument and a policy both set, with different values.
+fn beaten(core: &Core, queue: &Queue, findings: &mut Vec<Finding>) {
+    let (name, kind) = (&queue.name, queue.settings.queue_type);
+    let arguments = &queue.arguments;
+    for operator in [true, false] {
+        let Some(policy) = core.policies().of_queue(operator, name, kind) else {
+            continue;
+        };
+        let definition = &policy.definition;
+        let pairs = [
+            (
+                "dead-letter-exchange",
+                &arguments.dead_letter_exchange,
+                &definition.dead_letter_exchange,
+            ),
+            (
+                "dead-letter-routing-key",
+                &arguments.dead_letter_routing_key,
+                &definition.dead_letter_routing_key,
+            ),
+        ];
+        for (key, argument, given) in pairs {
+            let (Some(argument), Some(given)) = (argument, given) else {
+                continue;
+            };
+            if argument == given {
+                continue;
+            }
+            let policy = &policy.name;
+            let says = if operator {
+                format!(
+                    "operator policy {policy} sets {key} to '{given}', which beats the argument's '{argument}'"
+                )
+            } else {
+                format!(
+                    "the argument x-{key} is '{argument}', which beats '{given}' of policy {policy}"
+                )
+            };
+            findings.push(Finding::new(Rule::Beaten, subject(queue), says));
+        }
+        let kinds = (arguments.delayed_retry.kind, definition.delayed_retry.kind);
+        if let (Some(argument), Some(given)) = kinds
+            && argument != given
+        {
+            let says = format!(
+                "delayed-retry-type '{}' of policy {} beats the argument's '{}'",
+                given.as_str(),
+                policy.name,
+                argument.as_str()
+            );
+            let finding = Finding::new(Rule::Beaten, subject(queue), says);
+            findings.push(finding.severity(Severity::Warning));
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! A core of its own, without clients, journal or clock, in which a message can be tried.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::base::{
+    ConnectionId, ConsumerId, Millis, Name, Now, Position, PublisherId, Seed, SessionId, Timestamp,
+};
+use crate::broker::arguments::{OnUndeliverable, Overflow};
+use crate::broker::queue::Queue;
+use crate::broker::{
+    Command, Consume, Core, CoreOptions, Effect, Effects, Error, Outcome, Publish, QueueCommand,
+    Reply, Settle, Target, Undeliverable, UpkeepCommand,
+};
+use crate::deaths::Reason;
+use crate::message::{KeyRule, Message, Route};
+
+use super::bounds::{FAILURES_MAX, FILLING_MAX};
+
+const CONNECTION: ConnectionId = ConnectionId(1);
+const SESSION: SessionId = SessionId(1);
+const PUBLISHER: PublisherId = PublisherId(1);
+/// A message without properties: `amqp-value` null. [AMQP 3.2.8]
+const MESSAGE: &[u8] = &[0x00, 0x53, 0x77, 0x40];
+/// Slices of work that one request may leave over.
+const SLICES_MAX: usize = 100_000;
+
+/// A core that has a topology, and nobody but us.
+#[derive(Debug)]
+pub struct Sandbox {
+    core: Core,
+    effects: Effects,
+    now: Now,
+    consumers: u64,
+}
+
+impl Sandbox {
+    /// A vhost with what every vhost has. `undeliverable`: what happens to dead letters without a
+    /// target where nothing else says so.
+    pub fn new(vhost: Name, undeliverable: OnUndeliverable) -> Self {
+        let mut options = CoreOptions::new(vhost, Seed(1));
+        options.journal = false;
+        options.undeliverable = Undeliverable {
+            choice: undeliverable,
+            ..Undeliverable::default()
+        };
+        let mut sandbox = Self {
+            core: Core::new(options),
+            effects: Effects::new(),
+            now: Now::new(Millis(1), Timestamp(0)),
+            consumers: 0,
+        };
+        sandbox.apply(Command::ConnectionOpen {
+            connection: CONNECTION,
+            user: Name::from("lint"),
+            limit_bytes: u64::MAX,
+        });
+        sandbox.apply(Command::SessionOpen {
+            connection: CONNECTION,
+            session: SESSION,
+            limit: u64::MAX,
+        });
+        sandbox
+    }
+
+    /// Carries out a declaration.
+    ///
+    /// Errors: what the broker would answer.
+    pub fn declare(&mut self, command: Command) -> Result<(), Error> {
+        match self.apply(command) {
+            Reply::Refused(error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets the type of queues that are declared without one.
+    pub fn default_queue_type(&mut self, queue_type: Option<Name>) {
+        self.apply(Command::Upkeep(UpkeepCommand::VhostSettings {
+            queues_max: None,
+            default_queue_type: queue_type,
+        }));
+    }
+
+    /// The core with its topology.
+    pub const fn core(&self) -> &Core {
+        &self.core
+    }
+
+    fn apply(&mut self, command: Command) -> Reply {
+        let reply = self.core.apply(self.now, command, &mut self.effects);
+        self.settle_down();
+        reply
+    }
+
+    /// Does the work that is left, as the timers of a broker would.
+    fn settle_down(&mut self) {
+        for _ in 0..SLICES_MAX {
+            if !self.core.has_work() {
+                break;
+            }
+            self.effects.meter = crate::base::Meter::default();
+            self.core.tick(self.now, 256, &mut self.effects);
+        }
+        // Deliveries are looked for in the queue itself.
+        self.effects.clear();
+        self.effects.meter = crate::base::Meter::default();
+    }
+
+    /// Publishes a message; whether a queue took it.
+    pub(super) fn publish(&mut self, exchange: &Name, key: &Name) -> bool {
+        let Ok(message) = Message::from_transfer(Bytes::from_static(MESSAGE), KeyRule::default())
+        else {
+            return false;
+        };
+        let publish = Publish {
+            connection: CONNECTION,
+            publisher: PUBLISHER,
+            token: 1,
+            target: Target::Named,
+            route: Arc::new(Route {
+                exchange: exchange.clone(),
+                keys: Arc::from([key.clone()]),
+            }),
+            message: Arc::new(message),
+            settled: true,
+            forbidden: None,
+        };
+        self.apply(Command::Publish(publish));
+        self.core.queues().any(|queue| queue.messages.live() > 0)
+    }
+
+    /// Lets the oldest message of a queue die; whether that could be done.
+    pub(super) fn die(&mut self, queue: &Name, reason: Reason) -> bool {
+        match reason {
+            Reason::Rejected => self.deliver(queue, Outcome::Rejected { evidence: None }),
+            Reason::DeliveryLimit => self.fail(queue),
+            Reason::Expired => self.expire(queue),
+            Reason::Maxlen => self.push_out(queue),
+        }
+    }
+
+    /// Delivers the oldest message of a queue, and settles it.
+    fn deliver(&mut self, queue: &Name, outcome: Outcome) -> bool {
+        self.consumers += 1;
+        let consumer = ConsumerId(self.consumers);
+        let reply = self.core.apply(
+            self.now,
+            Command::Consume(Consume {
+                connection: CONNECTION,
+                session: SESSION,
+                consumer,
+                queue: queue.clone(),
+                settled: false,
+                priority: 0,
+                exclusive: false,
+                // An auto-delete queue stays.
+                passing: true,
+                selector: None,
+                evidence: None,
+            }),
+            &mut self.effects,
+        );
+        if matches!(reply, Reply::Refused(_)) {
+            return false;
+        }
+        let flow = Command::ConsumerFlow {
+            consumer,
+            limit: 1,
+            drain: false,
+        };
+        self.core.apply(self.now, flow, &mut self.effects);
+        let position = self.delivered(consumer);
+        if let Some(position) = position {
+            self.apply(Command::Settle(Settle {
+                consumer,
+                position,
+                outcome,
+                confirm: None,
+            }));
+        }
+        self.apply(Command::ConsumerDetach { consumer });
+        position.is_some()
+    }
+
+    fn delivered(&mut self, consumer: ConsumerId) -> Option<Position> {
+        for _ in 0..SLICES_MAX {
+            let mut outgoing = self.effects.outgoing.drain(..);
+            let found = outgoing.find_map(|(_, effect)| match effect {
+                Effect::Deliver(delivery) if delivery.consumer == consumer => {
+                    Some(delivery.position)
+                }
+                _ => None,
+            });
+            drop(outgoing);
+            if found.is_some() || !self.core.has_work() {
+                return found;
+            }
+            self.effects.meter = crate::base::Meter::default();
+            self.core.tick(self.now, 256, &mut self.effects);
+        }
+        None
+    }
+
+    fn fail(&mut self, queue: &Name) -> bool {
+        let limit = self.core.queue(queue).and_then(limit_of_deliveries);
+        let Some(limit) = limit.filter(|limit| *limit < FAILURES_MAX) else {
+            return false;
+        };
+        for _ in 0..=limit {
+            let failed = Outcome::Modified {
+                delivery_failed: true,
+                undeliverable_here: false,
+                annotations: None,
+            };
+            if !self.deliver(queue, failed) {
+                return false;
+            }
+            let delay = self.core.queue(queue).and_then(next_delayed);
+            if let Some(until) = delay {
+                self.pass_until(until);
+            }
+        }
+        true
+    }
+
+    fn expire(&mut self, queue: &Name) -> bool {
+        let ttl_ms = self
+            .core
+            .queue(queue)
+            .and_then(|queue| queue.settings.message_ttl_ms);
+        let Some(ttl_ms) = ttl_ms else {
+            return false;
+        };
+        // A queue that expires meanwhile would not be there for the next finding.
+        let expires = |queue: &Queue| queue.settings.expires_ms.is_some();
+        if self.core.queues().any(expires) {
+            return false;
+        }
+        let until = self.now.mono.plus(ttl_ms);
+        self.pass_until(until);
+        true
+    }
+
+    /// Lets time pass as far as this; only what is due then, and not what follows from it.
+    fn pass_until(&mut self, until: Millis) {
+        let ms = i64::try_from(until.since(self.now.mono)).unwrap_or(i64::MAX);
+        let wall = Timestamp(self.now.wall.0.saturating_add(ms));
+        self.now = Now::new(until.max(self.now.mono), wall);
+        self.core.tick(self.now, 256, &mut self.effects);
+        self.settle_down();
+    }
+
+    fn push_out(&mut self, queue: &Name) -> bool {
+        let Some(found) = self.core.queue(queue) else {
+            return false;
+        };
+        let settings = &found.settings;
+        let limit = settings.max_length.filter(|limit| *limit < FILLING_MAX);
+        let (Some(limit), Overflow::DropHead) = (limit, settings.overflow) else {
+            return false;
+        };
+        let missing = (limit + 1).saturating_sub(found.messages.live());
+        for _ in 0..missing {
+            self.publish(&Name::from(""), queue);
+        }
+        true
+    }
+
+    /// Removes all messages.
+    pub(super) fn clear(&mut self) {
+        self.purge(|_| true);
+    }
+
+    /// Removes all messages from all queues but one.
+    pub(super) fn keep_only(&mut self, queue: &Name) {
+        self.purge(|name| name != queue);
+    }
+
+    fn purge(&mut self, wanted: impl Fn(&Name) -> bool) {
+        let queues = self.core.queues();
+        let filled = queues.filter(|queue| queue.messages.live() > 0 && wanted(&queue.name));
+        let filled: Vec<Name> = filled.map(|queue| queue.name.clone()).collect();
+        for name in filled {
+            self.apply(Command::Queue(QueueCommand::Purge {
+                connection: None,
+                name,
+                with_dead_pending: true,
+            }));
+        }
+    }
+}
+
+fn limit_of_deliveries(queue: &Queue) -> Option<u32> {
+    queue.settings.delivery_limit
+}
+
+fn next_delayed(queue: &Queue) -> Option<Millis> {
+    queue.messages.delayed().first_due().map(|(due, _)| due)
+}

@@ -1,0 +1,410 @@
+//! Each rule, on the smallest topology that breaks it; and what is not found where all is well.
+
+mod projects;
+mod worlds;
+
+use serde_json::{Value as Json, json};
+
+use super::{Report, Target, Topology, sarif, text};
+use crate::broker::arguments::OnUndeliverable;
+
+/// The report about definitions, as it is answered.
+fn looked(definitions: &Json, target: Target) -> Json {
+    let mut topology = Topology::read(definitions, None, OnUndeliverable::Drop).unwrap();
+    Report::of(&mut topology, target).to_json()
+}
+
+fn queue(name: &str, arguments: Json) -> Json {
+    json!({"name": name, "vhost": "/", "durable": true, "auto_delete": false, "arguments": arguments})
+}
+
+fn exchange(name: &str, kind: &str) -> Json {
+    json!({"name": name, "vhost": "/", "type": kind, "durable": true, "auto_delete": false,
+        "internal": false, "arguments": {}})
+}
+
+fn binding(source: &str, queue: &str, key: &str) -> Json {
+    json!({"source": source, "vhost": "/", "destination": queue, "destination_type": "queue",
+        "routing_key": key, "arguments": {}})
+}
+
+fn policy(name: &str, (pattern, priority): (&str, i64), definition: Json) -> Json {
+    json!({"name": name, "vhost": "/", "pattern": pattern, "apply-to": "queues",
+        "priority": priority, "definition": definition})
+}
+
+/// `rule severity object: outcome of the witness` of each finding.
+fn told(report: &Json) -> Vec<String> {
+    let findings = report["findings"].as_array().unwrap().iter();
+    let told = findings.map(|finding| {
+        let word = |pointer: &str| finding.pointer(pointer).and_then(Json::as_str);
+        let mut told = format!(
+            "{} {} {}",
+            word("/rule").unwrap(),
+            word("/severity").unwrap(),
+            word("/object/name").unwrap(),
+        );
+        if let Some(outcome) = word("/witness/outcome") {
+            told = format!("{told}: {outcome}");
+        }
+        told
+    });
+    told.collect()
+}
+
+fn check(definitions: &Json, expected: &[&str]) {
+    let report = looked(definitions, Target::Coroner);
+    assert_eq!(report["not_read"], json!([]));
+    assert_eq!(told(&report), expected, "{}", text(&report));
+}
+
+#[test]
+fn a_topology_in_which_nothing_can_be_lost_has_only_a_hint_about_its_depth() {
+    let definitions = json!({
+        "queues": [
+            queue("orders", json!({"x-dead-letter-exchange": "dead"})),
+            queue("parked", json!({"x-max-length": 100, "x-overflow": "reject-publish"})),
+        ],
+        "exchanges": [exchange("shop", "topic"), exchange("dead", "fanout")],
+        "bindings": [binding("shop", "orders", "order.*"), binding("dead", "parked", "")],
+    });
+    check(&definitions, &[]);
+}
+
+#[test]
+fn a_dead_letter_exchange_that_is_missing_or_unbound_loses_what_is_rejected() {
+    let definitions = json!({
+        "queues": [
+            queue("a", json!({"x-dead-letter-exchange": "missing"})),
+            queue("b", json!({"x-dead-letter-exchange": "unbound"})),
+            queue("c", json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "nobody"})),
+        ],
+        "exchanges": [exchange("unbound", "fanout")],
+    });
+    check(
+        &definitions,
+        &[
+            "DL001 error a: dropped (exchange_missing)",
+            "DL002 error b: dropped (unroutable)",
+            "DL002 error c: dropped (unroutable)",
+        ],
+    );
+}
+
+#[test]
+fn keys_by_which_dead_letters_reach_no_queue_are_found_by_examples() {
+    let definitions = json!({
+        "queues": [
+            queue("orders", json!({"x-dead-letter-exchange": "dead"})),
+            queue("orders.dlq", json!({"x-max-length": 9, "x-overflow": "reject-publish"})),
+        ],
+        "exchanges": [exchange("shop", "direct"), exchange("dead", "direct")],
+        "bindings": [
+            binding("shop", "orders", "order.new"),
+            binding("shop", "orders", "order.cancelled"),
+            binding("dead", "orders.dlq", "order.new"),
+        ],
+    });
+    check(&definitions, &["DL003 error orders: dropped (unroutable)"]);
+    let report = looked(&definitions, Target::Coroner);
+    let text = text(&report);
+    assert!(
+        text.contains("dead letters with key 'order.cancelled' reach no queue"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "witness: published shop/order.cancelled, rejected in orders -> dropped (unroutable)"
+        ),
+        "{text}"
+    );
+}
+
+/// The trick of those who have no redrive: the queue of dead letters expires back. What died of
+/// age in `orders` is dropped on return; what was rejected comes back.
+#[test]
+fn dead_letters_that_expire_back_to_where_they_died_without_a_rejection_are_a_loop() {
+    let definitions = json!({
+        "queues": [
+            queue("orders", json!({"x-message-ttl": 1000, "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": "orders.dlq"})),
+            queue("orders.dlq", json!({"x-message-ttl": 1000, "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": "orders"})),
+        ],
+        "exchanges": [exchange("shop", "fanout")],
+        "bindings": [binding("shop", "orders", "")],
+    });
+    check(
+        &definitions,
+        &["DL004 error orders: dropped (cycle)", "DL005 info orders"],
+    );
+}
+
+#[test]
+fn a_pair_that_retries_what_is_rejected_after_a_while_is_no_fault() {
+    let definitions = json!({
+        "queues": [
+            queue("work", json!({"x-dead-letter-exchange": "wait"})),
+            queue("work.wait", json!({"x-message-ttl": 1000, "x-dead-letter-exchange": "work"})),
+        ],
+        "exchanges": [exchange("work", "fanout"), exchange("wait", "fanout")],
+        "bindings": [binding("work", "work", ""), binding("wait", "work.wait", "")],
+    });
+    check(&definitions, &["DL005 info work"]);
+}
+
+#[test]
+fn what_is_rejected_round_and_round_without_a_delay_is_a_hot_loop() {
+    let definitions = json!({
+        "queues": [
+            queue("a", json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "b"})),
+            queue("b", json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "a"})),
+            queue("self", json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "self"})),
+        ],
+        "exchanges": [exchange("in", "fanout")],
+        "bindings": [binding("in", "a", ""), binding("in", "b", ""), binding("in", "self", "")],
+    });
+    check(
+        &definitions,
+        &[
+            "DL005 warning a",
+            "DL005 warning self",
+            "DL017 warning self",
+        ],
+    );
+}
+
+#[test]
+fn what_dies_without_a_dead_letter_exchange_is_found_by_reason_and_seen_to_be_lost() {
+    let definitions = json!({
+        "queues": [
+            queue("old", json!({"x-message-ttl": 1000})),
+            queue("full", json!({"x-max-length": 2})),
+            queue("limited", json!({"x-queue-type": "quorum"})),
+            queue("refusing", json!({"x-max-length": 2, "x-overflow": "reject-publish"})),
+        ],
+    });
+    check(
+        &definitions,
+        &[
+            "DL006 warning old: dropped (no_dead_letter_exchange)",
+            "DL007 warning full: dropped (no_dead_letter_exchange)",
+            "DL008 warning limited: dropped (no_dead_letter_exchange)",
+        ],
+    );
+}
+
+#[test]
+fn queues_of_the_dead_grow_or_lose_what_dies_again() {
+    let of = |name: &str, arguments: Json| (queue(name, arguments), binding("dead", name, ""));
+    let (grows, one) = of("grows", json!({}));
+    let (forgets, two) = of("forgets", json!({"x-message-ttl": 5}));
+    let (drops, three) = of("drops", json!({"x-max-length": 5}));
+    let definitions = json!({
+        "queues": [queue("live", json!({"x-dead-letter-exchange": "dead"})), grows, forgets, drops],
+        "exchanges": [exchange("dead", "fanout")],
+        "bindings": [one, two, three],
+    });
+    check(
+        &definitions,
+        &["DL009 info grows", "DL010 info drops", "DL010 info forgets"],
+    );
+}
+
+#[test]
+fn policies_that_lose_against_others_or_match_nothing_are_named_with_what_is_lost() {
+    let definitions = json!({
+        "queues": [queue("orders", json!({"x-dead-letter-exchange": "amq.fanout"}))],
+        "bindings": [binding("amq.fanout", "orders", "")],
+        "policies": [
+            policy("ttl", ("^orders", 0), json!({"message-ttl": 1000})),
+            policy("dlx", (".*", 1), json!({"dead-letter-exchange": "amq.direct"})),
+            policy("idle", ("^nothing$", 9), json!({"max-length": 1})),
+        ],
+    });
+    let report = looked(&definitions, Target::Coroner);
+    let told = told(&report);
+    for expected in [
+        "DL011 warning ttl",
+        "DL012 warning orders",
+        "DL013 info idle",
+    ] {
+        assert!(
+            told.iter().any(|told| told == expected),
+            "{expected}: {told:?}"
+        );
+    }
+    let text = text(&report);
+    let outranked =
+        "policy ttl (vhost /): (priority 0) is never applied to orders: policy dlx has priority 1";
+    assert!(text.contains(outranked), "{text}");
+    assert!(text.contains("lost: message-ttl"), "{text}");
+}
+
+#[test]
+fn what_does_not_last_or_dies_on_arrival_is_a_poor_target() {
+    let mut fleeting = exchange("fleeting", "fanout");
+    fleeting["durable"] = json!(false);
+    let mut passing = queue("passing", json!({"x-max-length": 0}));
+    passing["durable"] = json!(false);
+    let definitions = json!({
+        "queues": [queue("orders", json!({"x-dead-letter-exchange": "fleeting"})), passing],
+        "exchanges": [fleeting],
+        "bindings": [binding("fleeting", "passing", "")],
+    });
+    let told = told(&looked(&definitions, Target::Coroner));
+    let of_orders: Vec<_> = told
+        .iter()
+        .filter(|told| told.contains(" orders"))
+        .collect();
+    assert_eq!(
+        of_orders,
+        [
+            "DL015 warning orders",
+            "DL015 warning orders",
+            "DL020 warning orders"
+        ],
+        "{told:?}"
+    );
+}
+
+#[test]
+fn dead_letters_among_live_messages_are_found_unless_they_came_from_there() {
+    let definitions = json!({
+        "queues": [
+            queue("orders", json!({"x-dead-letter-exchange": "everything"})),
+            queue("audit", json!({})),
+        ],
+        "exchanges": [exchange("shop", "fanout"), exchange("everything", "fanout")],
+        "bindings": [
+            binding("shop", "orders", ""),
+            binding("shop", "audit", ""),
+            binding("everything", "audit", ""),
+        ],
+    });
+    check(&definitions, &["DL016 warning orders"]);
+}
+
+#[test]
+fn delayed_retries_without_a_limit_go_on_for_ever() {
+    let arguments = json!({"x-delayed-retry-type": "failed", "x-delayed-retry-min": 1000,
+        "x-dead-letter-exchange": "amq.fanout"});
+    let definitions = json!({
+        "queues": [
+            queue("slow", arguments),
+            queue("parked", json!({"x-max-length": 9, "x-overflow": "reject-publish"})),
+        ],
+        "bindings": [binding("amq.fanout", "parked", "")],
+    });
+    check(&definitions, &["DL018 warning slow"]);
+}
+
+#[test]
+fn what_a_rabbitmq_would_not_do_is_told_if_it_is_for_one() {
+    let definitions = json!({
+        "queues": [
+            queue("classic", json!({"x-dead-letter-strategy": "at-least-once",
+                "x-dead-letter-exchange": "amq.fanout", "x-on-undeliverable": "drop"})),
+            queue("parked", json!({"x-max-length": 9, "x-overflow": "reject-publish"})),
+        ],
+        "bindings": [binding("amq.fanout", "parked", "")],
+        "policies": [policy("keep", (".*", 0), json!({"on-undeliverable": "quarantine"}))],
+    });
+    check(&definitions, &[]);
+    let told = told(&looked(&definitions, Target::Rabbitmq));
+    assert_eq!(
+        told,
+        [
+            "DL019 warning classic",
+            "DL019 warning classic",
+            "DL019 warning keep"
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_delivered_and_is_kept_is_a_warning() {
+    let definitions = json!({
+        "queues": [queue("a", json!({"x-dead-letter-exchange": "missing"}))],
+    });
+    let read = Topology::read(&definitions, None, OnUndeliverable::Quarantine);
+    let report = Report::of(&mut read.unwrap(), Target::Coroner).to_json();
+    assert_eq!(told(&report), ["DL001 warning a: kept in amq.quarantine"]);
+}
+
+#[test]
+fn a_silenced_finding_is_counted_and_not_told() {
+    let silence = |rule: &str| {
+        json!({
+            "global_parameters": [{"name": "lint", "value":
+                {"ignore": [{"rule": rule, "object": "old", "why": "a cache"}]}}],
+            "queues": [queue("old", json!({"x-message-ttl": 1000}))],
+        })
+    };
+    let report = looked(&silence("DL006"), Target::Coroner);
+    assert_eq!((told(&report).len(), &report["silenced"]), (0, &json!(1)));
+    let wrong = Topology::read(&silence("DL999"), None, OnUndeliverable::Drop).unwrap_err();
+    assert!(
+        wrong.why.contains("there is no rule 'DL999'"),
+        "{}",
+        wrong.why
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_the_rest_is_looked_at() {
+    let definitions = json!({
+        "queues": [
+            queue("stream", json!({"x-queue-type": "stream"})),
+            queue("wrong", json!({"x-max-length": "many"})),
+            queue("old", json!({"x-message-ttl": 1000})),
+        ],
+    });
+    let report = looked(&definitions, Target::Coroner);
+    assert_eq!(report["not_read"].as_array().unwrap().len(), 2, "{report}");
+    assert_eq!(told(&report).len(), 1);
+}
+
+#[test]
+fn a_sarif_report_names_rule_level_and_object() {
+    let definitions = json!({"queues": [queue("old", json!({"x-message-ttl": 1000}))]});
+    let report = looked(&definitions, Target::Coroner);
+    let sarif = sarif(&report, "broker.json", "1.0.0");
+    assert_eq!(sarif["version"], "2.1.0");
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!(
+        (&result["ruleId"], &result["level"]),
+        (&json!("DL006"), &json!("warning"))
+    );
+    assert_eq!(
+        result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"],
+        "broker.json"
+    );
+    assert_eq!(
+        sarif["runs"][0]["tool"]["driver"]["rules"]
+            .as_array()
+            .unwrap()
+            .len(),
+        20
+    );
+}
+
+/// The budget of part 9: 20,000 queues in 2 s, optimised; tests are not, and share their machine.
+#[test]
+fn twenty_thousand_queues_are_looked_at() {
+    let count = 20_000;
+    let queues =
+        (0..count).map(|n| queue(&format!("q{n}"), json!({"x-dead-letter-exchange": "dead"})));
+    let queues: Vec<Json> = queues.collect();
+    let bindings = (0..count).map(|n| binding("shop", &format!("q{n}"), &format!("k{n}")));
+    let mut bindings: Vec<Json> = bindings.collect();
+    bindings.push(binding("dead", "dlq", "#"));
+    let mut queues = queues;
+    queues.push(queue("dlq", json!({})));
+    let definitions = json!({
+        "queues": queues,
+        "exchanges": [exchange("shop", "direct"), exchange("dead", "topic")],
+        "bindings": bindings,
+    });
+    check(&definitions, &["DL009 info dlq"]);
+}

@@ -1,0 +1,149 @@
+//! Topologies in the manner of well-known projects, written anew and small: what their users would be
+//! told.
+
+use serde_json::{Value as Json, json};
+
+use super::{binding, check, exchange, policy, queue};
+
+/// Spring Cloud Stream: a consumer group's queue with a dead-letter queue of its own behind one
+/// direct exchange `DLX`; what is rejected is parked there for ever.
+#[test]
+fn a_group_with_a_dead_letter_queue_behind_one_direct_exchange() {
+    let definitions = json!({
+        "queues": [
+            queue("orders.billing", json!({"x-dead-letter-exchange": "DLX",
+                "x-dead-letter-routing-key": "orders.billing"})),
+            queue("orders.billing.dlq", json!({})),
+        ],
+        "exchanges": [exchange("orders", "topic"), exchange("DLX", "direct")],
+        "bindings": [
+            binding("orders", "orders.billing", "#"),
+            binding("DLX", "orders.billing.dlq", "orders.billing"),
+        ],
+    });
+    check(&definitions, &["DL009 info orders.billing.dlq"]);
+}
+
+/// The same with a ttl on the dead-letter queue that sends it back, as its documentation offers
+/// for retries.
+#[test]
+fn a_dead_letter_queue_that_expires_back_to_its_group() {
+    let definitions = json!({
+        "queues": [
+            queue("orders.billing", json!({"x-dead-letter-exchange": "DLX",
+                "x-dead-letter-routing-key": "orders.billing"})),
+            queue("orders.billing.dlq", json!({"x-message-ttl": 5000,
+                "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders.billing"})),
+        ],
+        "exchanges": [exchange("orders", "topic"), exchange("DLX", "direct")],
+        "bindings": [
+            binding("orders", "orders.billing", "#"),
+            binding("DLX", "orders.billing.dlq", "orders.billing"),
+        ],
+    });
+    check(&definitions, &["DL005 info orders.billing"]);
+}
+
+/// NServiceBus: a delayed message walks through levels of queues, each with twice the ttl of the
+/// next, by topic exchanges that look at one bit each.
+#[test]
+fn levels_of_delays_that_hand_down_what_expires() {
+    let levels = 5;
+    let name = |level: u32| format!("delay-level-{level:02}");
+    let (mut queues, mut exchanges, mut bindings) = (Vec::new(), Vec::new(), Vec::new());
+    exchanges.push(exchange("delivery", "topic"));
+    for level in 0..levels {
+        let below = if level == 0 {
+            "delivery".to_owned()
+        } else {
+            name(level - 1)
+        };
+        exchanges.push(exchange(&name(level), "topic"));
+        queues.push(queue(
+            &name(level),
+            json!({"x-message-ttl": 1000 << level,
+            "x-dead-letter-exchange": below}),
+        ));
+        let place = usize::try_from(levels - 1 - level).unwrap();
+        let before = "*.".repeat(place);
+        bindings.push(binding(&name(level), &name(level), &format!("{before}1.#")));
+        bindings.push(json!({"source": name(level), "vhost": "/", "destination": below,
+            "destination_type": "exchange", "routing_key": format!("{before}0.#"), "arguments": {}}));
+    }
+    queues.push(queue("sales", json!({})));
+    bindings.push(binding("delivery", "sales", "#.sales"));
+    let definitions = json!({"queues": queues, "exchanges": exchanges, "bindings": bindings});
+    let report = super::looked(&definitions, crate::lint::Target::Coroner);
+    // The last levels hand down what is not addressed to sales; nothing goes round.
+    let told = super::told(&report);
+    assert!(!told.iter().any(|told| told.contains("DL004")), "{told:?}");
+    assert!(!told.iter().any(|told| told.contains("DL001")), "{told:?}");
+}
+
+/// MassTransit: faults are published to queues `_error` and `_skipped` by the client; the broker's
+/// dead lettering is not used, and quorum queues have a limit all the same.
+#[test]
+fn faults_that_the_client_moves_itself() {
+    let definitions = json!({
+        "queues": [
+            queue("submit-order", json!({"x-queue-type": "quorum"})),
+            queue("submit-order_error", json!({})),
+            queue("submit-order_skipped", json!({})),
+        ],
+        "exchanges": [
+            exchange("submit-order", "fanout"),
+            exchange("submit-order_error", "fanout"),
+            exchange("submit-order_skipped", "fanout"),
+        ],
+        "bindings": [
+            binding("submit-order", "submit-order", ""),
+            binding("submit-order_error", "submit-order_error", ""),
+            binding("submit-order_skipped", "submit-order_skipped", ""),
+        ],
+    });
+    check(
+        &definitions,
+        &["DL008 warning submit-order: dropped (no_dead_letter_exchange)"],
+    );
+}
+
+/// Celery with a delay queue for countdowns, and a dead-letter exchange that was forgotten to be
+/// bound.
+#[test]
+fn a_worker_whose_dead_letter_exchange_nobody_bound() {
+    let definitions = json!({
+        "queues": [queue("celery", json!({"x-dead-letter-exchange": "celery.dead"}))],
+        "exchanges": [exchange("celery", "direct"), exchange("celery.dead", "direct")],
+        "bindings": [binding("celery", "celery", "celery")],
+    });
+    check(&definitions, &["DL002 error celery: dropped (unroutable)"]);
+}
+
+/// A company's policies: one for dead letters, and one for a ttl that takes them away.
+#[test]
+fn two_policies_of_which_one_was_meant_to_add_to_the_other() {
+    let definitions = json!({
+        "queues": [
+            queue("orders", json!({"x-queue-type": "quorum"})),
+            queue("dead", json!({"x-max-length": 1000, "x-overflow": "reject-publish"})),
+        ],
+        "exchanges": [exchange("shop", "direct"), exchange("dlx", "fanout")],
+        "bindings": [binding("shop", "orders", "order"), binding("dlx", "dead", "")],
+        "policies": [
+            policy("dead-letters", ("^orders", 0), json!({"dead-letter-exchange": "dlx"})),
+            policy("ttl", ("^orders", 5), json!({"message-ttl": 60_000})),
+        ],
+    });
+    let report: Json = super::looked(&definitions, crate::lint::Target::Coroner);
+    let told = super::told(&report);
+    for expected in [
+        "DL006 warning orders: dropped (no_dead_letter_exchange)",
+        "DL008 warning orders: dropped (no_dead_letter_exchange)",
+        "DL011 warning dead-letters",
+    ] {
+        assert!(
+            told.iter().any(|told| told == expected),
+            "{expected}: {told:?}"
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! The linter over HTTP: what is there, and what would be there.
+
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::support::RunningBroker;
+
+fn told(report: &Value) -> Vec<String> {
+    let findings = report["findings"].as_array().expect("findings");
+    let told = findings.iter().map(|finding| {
+        let text = |value: &Value| value.as_str().unwrap_or("none").to_owned();
+        format!(
+            "{} {} {}",
+            text(&finding["rule"]),
+            text(&finding["object"]["name"]),
+            text(&finding["witness"]["outcome"])
+        )
+    });
+    told.collect()
+}
+
+#[test]
+fn the_topology_of_a_running_broker_is_looked_at_and_so_is_what_would_be_added() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put(
+        "/api/queues/%2F/orders",
+        &json!({"arguments": {"x-dead-letter-exchange": "dead"}}),
+    );
+    let report = api.get("/api/lint/%2F");
+    assert_eq!(told(&report), ["DL001 orders kept in amq.quarantine"]);
+    assert_eq!(report["warnings"], 1);
+    // For a RabbitMQ, which has no quarantine, it is worse.
+    let report = api.get("/api/lint?for=rabbitmq");
+    assert_eq!(told(&report), ["DL001 orders dropped (exchange_missing)"]);
+    assert_eq!(report["errors"], 1);
+
+    let more = json!({
+        "exchanges": [{"name": "dead", "type": "fanout", "durable": true}],
+        "queues": [{"name": "parked", "durable": true, "arguments": {"x-max-length": 9,
+            "x-overflow": "reject-publish"}}],
+        "bindings": [{"source": "dead", "destination": "parked", "destination_type": "queue",
+            "routing_key": "", "arguments": {}}],
+    });
+    let (status, after) = api.ask("POST", "/api/lint/%2F", &more);
+    assert_eq!((status, told(&after)), (200, Vec::<String>::new()));
+    // Nothing was imported.
+    assert_eq!(told(&api.get("/api/lint/%2F")).len(), 1);
+
+    let ignore =
+        json!({"value": {"ignore": [{"rule": "DL001", "object": "orders", "why": "soon"}]}});
+    api.put("/api/global-parameters/lint", &ignore);
+    let report = api.get("/api/lint");
+    assert_eq!((told(&report).len(), &report["silenced"]), (0, &json!(1)));
+}
+
+#[test]
+fn what_the_linter_does_not_understand_is_named() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    for (path, why) in [
+        ("/api/lint?for=kafka", "must be coroner or rabbitmq"),
+        ("/api/lint?fro=rabbitmq", "'fro' is not known"),
+    ] {
+        let (status, answer) = api.ask("GET", path, &Value::Null);
+        let reason = answer["reason"].as_str().expect("a reason");
+        assert!(
+            status == 400 && reason.contains(why),
+            "{path}: {status} {answer}"
+        );
+    }
+    let (status, _) = api.ask("GET", "/api/lint/nowhere", &Value::Null);
+    assert_eq!(status, 404);
+    api.put(
+        "/api/global-parameters/lint",
+        &json!({"value": {"ignore": "all"}}),
+    );
+    let (status, answer) = api.ask("GET", "/api/lint", &Value::Null);
+    let reason = answer["reason"].as_str().expect("a reason");
+    assert!(
+        status == 400 && reason.contains("must be an array"),
+        "{answer}"
+    );
+}
