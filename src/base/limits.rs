@@ -426,6 +426,30 @@ pub const CYCLE_NAMES_SHOWN_MAX: usize = 8;
 /// Time after which the answer to a policy waits no longer for the search for cycles, in
 /// milliseconds.
 pub const CYCLE_SEARCH_MS: u64 = 1_000;
+/// Findings that are told of one vhost, at most; the worst come first.
+pub const LINT_FINDINGS_MAX: usize = 10_000;
+/// Ways by which messages reach one queue that are looked at, at most.
+pub const LINT_ARRIVALS_MAX: usize = 16;
+/// Keys that are tried to find those ways, at most.
+pub const LINT_KEYS_TRIED_MAX: usize = 64;
+/// Exchanges above a queue that are looked at, at most.
+pub const LINT_SOURCES_MAX: usize = 16;
+/// Arrivals of all queues of a vhost that are looked at, at most.
+pub const LINT_ARRIVALS_IN_ALL_MAX: usize = 200_000;
+/// Targets of one death that are followed, at most.
+pub const LINT_TARGETS_MAX: usize = 64;
+/// Findings whose witness is tried, at most.
+pub const LINT_WITNESSES_MAX: usize = 200;
+/// Messages that a witness publishes to fill a queue, at most.
+pub const LINT_FILLING_MAX: u64 = 1_000;
+/// Deliveries that a witness fails, at most.
+pub const LINT_FAILURES_MAX: u32 = 1_000;
+/// Names of one kind that a finding lists, at most.
+pub const LINT_NAMES_TOLD_MAX: usize = 5;
+/// Comparisons of a name with the pattern of a policy, at most.
+pub const LINT_MATCHES_MAX: usize = 5_000_000;
+/// Arrivals that are visited to find loops in one vhost, at most.
+pub const LINT_LOOP_VISITS_MAX: usize = 5_000_000;
 /// Largest request to `/management`, in bytes: it is decoded as a whole. Announced as max-message-size.
 pub const MANAGEMENT_REQUEST_BYTES_MAX: u64 = 64 * 1024;
 /// Values in a request to `/management`, those in lists, maps and arrays counted: some take no byte.

@@ -40,7 +40,8 @@ mod topic;
 mod warning;
 
 pub use self::core::{
-    Core, CoreOptions, CycleSearch, Memory, More, Restoring, Snapshot, SnapshotSlice, Undeliverable,
+    Core, CoreOptions, CycleSearch, Memory, More, Restoring, Snapshot, SnapshotSlice,
+    Undeliverable, example_key,
 };
 pub use argument_value::value_bytes;
 pub use command::{

@@ -8,14 +8,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::bounds::{ARRIVALS_IN_ALL_MAX, ARRIVALS_MAX, KEYS_TRIED_MAX, SOURCES_MAX, TARGETS_MAX};
 use super::finding::Witness;
+use crate::base::limits::{
+    LINT_ARRIVALS_IN_ALL_MAX, LINT_ARRIVALS_MAX, LINT_KEYS_TRIED_MAX, LINT_SOURCES_MAX,
+    LINT_TARGETS_MAX,
+};
 use crate::base::{ExchangeId, Name, QueueId};
 use crate::broker::arguments::Overflow;
 use crate::broker::binding::Binding;
 use crate::broker::exchange::ExchangeKind;
 use crate::broker::queue::Queue;
-use crate::broker::{Core, Destination, NoAttributes, dead_letter_route};
+use crate::broker::{Core, Destination, NoAttributes, dead_letter_route, example_key};
 use crate::deaths::Reason;
 use crate::message::Route;
 
@@ -79,6 +82,17 @@ pub(super) struct Map {
     pub(super) dead_letter_exchanges: BTreeSet<Name>,
 }
 
+/// What is above a queue.
+#[derive(Default)]
+struct Above {
+    /// The exchanges, nearest first.
+    sources: Vec<Name>,
+    /// Examples of keys by which their bindings lead here.
+    keys: BTreeSet<Name>,
+    /// A binding takes more keys than one.
+    takes_many: bool,
+}
+
 /// Bindings by where they lead.
 type Bound = BTreeMap<Destination, Vec<Binding>>;
 
@@ -99,8 +113,9 @@ impl Map {
             let list = bound.entry(binding.destination.clone()).or_default();
             list.push(binding);
         }
+        let dead_keys = map.dead_keys(core, &bound);
         for queue in core.queues() {
-            map.arrive_alive(core, queue, &bound);
+            map.arrive_alive(core, queue, &bound, &dead_keys);
         }
         // Clients publish to a queue's name if no exchange leads there; but not to one that dead
         // letters are aimed at, unless they do not reach it.
@@ -145,7 +160,7 @@ impl Map {
         if let Some(index) = known.iter().find(same) {
             return Some(*index);
         }
-        if known.len() >= ARRIVALS_MAX || self.arrivals.len() >= ARRIVALS_IN_ALL_MAX {
+        if known.len() >= LINT_ARRIVALS_MAX || self.arrivals.len() >= LINT_ARRIVALS_IN_ALL_MAX {
             return None;
         }
         let index = self.arrivals.len();
@@ -169,64 +184,76 @@ impl Map {
 
     /// The ways by which clients' messages reach a queue through its bindings: examples of keys, each
     /// tried. Bindings of dead-letter exchanges are for the dead.
-    fn arrive_alive(&mut self, core: &Core, queue: &Queue, bound: &Bound) {
+    fn arrive_alive(&mut self, core: &Core, queue: &Queue, bound: &Bound, dead_keys: &[Name]) {
         let router = core.router();
-        let (sources, keys) = self.sources_of(core, queue, bound);
-        for exchange in sources
-            .iter()
-            .filter_map(|source| router.exchange_named(source))
-        {
+        let above = self.above(core, queue, bound);
+        let own = above.keys.iter();
+        let dead_keys = if above.takes_many { dead_keys } else { &[] };
+        let keys: Vec<&Name> = own.chain(dead_keys).take(LINT_KEYS_TRIED_MAX).collect();
+        let sources = above.sources.iter();
+        for exchange in sources.filter_map(|source| router.exchange_named(source)) {
             if exchange.spec.internal {
                 continue;
             }
-            if router.depends_on_message(exchange.id) {
-                self.arrive(Arrival {
-                    queue: queue.id,
-                    route: route(&exchange.spec.name, &Name::from("")),
-                    by: By::Exchange,
-                    varies: true,
-                });
-                continue;
-            }
-            for key in keys.iter().take(KEYS_TRIED_MAX) {
-                if reached(core, exchange.id, key).contains(&queue.id) {
+            let varies = router.depends_on_message(exchange.id);
+            let nothing = Name::from("");
+            let keys = if varies { &[&nothing] } else { keys.as_slice() };
+            for key in keys {
+                let known = self.in_queue.get(&queue.id).map_or(0, Vec::len);
+                // The dead need some, too.
+                if known >= LINT_ARRIVALS_MAX / 2 {
+                    return;
+                }
+                if varies || reached(core, exchange.id, key).contains(&queue.id) {
                     self.arrive(Arrival {
                         queue: queue.id,
                         route: route(&exchange.spec.name, key),
                         by: By::Exchange,
-                        varies: false,
+                        varies,
                     });
                 }
             }
         }
     }
 
-    /// The exchanges above a queue, nearest first, and examples of the keys of the bindings between.
-    fn sources_of(&self, core: &Core, queue: &Queue, bound: &Bound) -> (Vec<Name>, BTreeSet<Name>) {
-        let (mut sources, mut keys) = (Vec::<Name>::new(), BTreeSet::new());
+    /// The exchanges above a queue, and examples of the keys of the bindings between.
+    fn above(&self, core: &Core, queue: &Queue, bound: &Bound) -> Above {
+        let mut above = Above::default();
         let mut below = vec![Destination::Queue(queue.name.clone())];
         while let Some(destination) = below.pop() {
             for binding in bound.get(&destination).into_iter().flatten() {
                 if self.dead_letter_exchanges.contains(&binding.source) {
                     continue;
                 }
-                if keys.len() < KEYS_TRIED_MAX {
-                    let source = core.router().exchange_named(&binding.source);
-                    let topic =
-                        source.is_some_and(|source| source.spec.kind == ExchangeKind::Topic);
-                    keys.insert(if topic {
-                        example(&binding.key)
-                    } else {
-                        binding.key.clone()
-                    });
+                if let Some(source) = core.router().exchange_named(&binding.source)
+                    && above.keys.len() < LINT_KEYS_TRIED_MAX
+                {
+                    let key = example_key(source.spec.kind, &binding.key);
+                    above.takes_many |=
+                        key != binding.key || source.spec.kind == ExchangeKind::Fanout;
+                    above.keys.insert(key);
                 }
-                if sources.len() < SOURCES_MAX && !sources.contains(&binding.source) {
+                let sources = &mut above.sources;
+                if sources.len() < LINT_SOURCES_MAX && !sources.contains(&binding.source) {
                     sources.push(binding.source.clone());
                     below.push(Destination::Exchange(binding.source.clone()));
                 }
             }
         }
-        (sources, keys)
+        above
+    }
+
+    /// Keys by which dead-letter exchanges tell messages apart.
+    fn dead_keys(&self, core: &Core, bound: &Bound) -> Vec<Name> {
+        let bindings = bound.values().flatten();
+        let bindings =
+            bindings.filter(|binding| self.dead_letter_exchanges.contains(&binding.source));
+        let keys = bindings.filter_map(|binding| {
+            let source = core.router().exchange_named(&binding.source)?;
+            Some(example_key(source.spec.kind, &binding.key))
+        });
+        let keys: BTreeSet<Name> = keys.collect();
+        keys.into_iter().take(LINT_KEYS_TRIED_MAX).collect()
     }
 
     /// Follows the dead letters of all arrivals that were not followed yet.
@@ -317,7 +344,7 @@ impl Map {
                 if queue == to {
                     return true;
                 }
-                if seen.len() < ARRIVALS_IN_ALL_MAX / 100 && seen.insert(next) {
+                if seen.len() < LINT_ARRIVALS_IN_ALL_MAX / 100 && seen.insert(next) {
                     open.push(next);
                 }
             }
@@ -387,7 +414,7 @@ fn reached(core: &Core, exchange: ExchangeId, key: &Name) -> Vec<QueueId> {
     let keys = std::slice::from_ref(key);
     core.router()
         .route_by(exchange, keys, &NoAttributes, 0, &mut queues);
-    queues.truncate(TARGETS_MAX);
+    queues.truncate(LINT_TARGETS_MAX);
     queues
 }
 
@@ -410,13 +437,4 @@ fn reasons(queue: &Queue) -> Vec<Reason> {
 /// Whether the queue has a length limit.
 pub(super) const fn is_bounded(queue: &Queue) -> bool {
     queue.settings.max_length.is_some() || queue.settings.max_length_bytes.is_some()
-}
-
-/// A key that a topic pattern matches.
-fn example(pattern: &Name) -> Name {
-    let words = pattern.split('.').map(|word| match word {
-        "*" | "#" => "any",
-        word => word,
-    });
-    Name::from(words.collect::<Vec<_>>().join("."))
 }

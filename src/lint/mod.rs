@@ -7,7 +7,6 @@
 //!
 //! Read first: [`Sandbox`], [`lint`], [`Rule`].
 
-mod bounds;
 mod finding;
 mod map;
 mod report;
@@ -24,6 +23,7 @@ pub use sandbox::Sandbox;
 pub use topology::{NotRead, PARAMETER, Topology};
 
 use self::map::Map;
+use crate::base::limits;
 
 /// Who is to run the topology.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,7 +41,7 @@ pub fn lint(sandbox: &mut Sandbox, target: Target) -> Vec<Finding> {
     let mut findings = rules::all(sandbox.core(), &map, target);
     findings.sort_by(|a, b| a.order().cmp(&b.order()));
     findings.dedup_by(|a, b| a.order() == b.order());
-    findings.truncate(bounds::FINDINGS_MAX);
+    findings.truncate(limits::LINT_FINDINGS_MAX);
     witness::testify(sandbox, &mut findings);
     findings
 }

@@ -16,7 +16,7 @@ use crate::broker::{
 use crate::deaths::Reason;
 use crate::message::{KeyRule, Message, Route};
 
-use super::bounds::{FAILURES_MAX, FILLING_MAX};
+use crate::base::limits::{LINT_FAILURES_MAX, LINT_FILLING_MAX};
 
 const CONNECTION: ConnectionId = ConnectionId(1);
 const SESSION: SessionId = SessionId(1);
@@ -204,7 +204,7 @@ impl Sandbox {
 
     fn fail(&mut self, queue: &Name) -> bool {
         let limit = self.core.queue(queue).and_then(limit_of_deliveries);
-        let Some(limit) = limit.filter(|limit| *limit < FAILURES_MAX) else {
+        let Some(limit) = limit.filter(|limit| *limit < LINT_FAILURES_MAX) else {
             return false;
         };
         for _ in 0..=limit {
@@ -256,7 +256,9 @@ impl Sandbox {
             return false;
         };
         let settings = &found.settings;
-        let limit = settings.max_length.filter(|limit| *limit < FILLING_MAX);
+        let limit = settings
+            .max_length
+            .filter(|limit| *limit < LINT_FILLING_MAX);
         let (Some(limit), Overflow::DropHead) = (limit, settings.overflow) else {
             return false;
         };

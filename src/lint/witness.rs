@@ -1,18 +1,19 @@
 //! What became of the witnesses: each is published, and dies as it is told, in the sandbox.
 
-use super::bounds::WITNESSES_MAX;
 use super::finding::{Finding, Witness};
 use super::sandbox::Sandbox;
 use crate::base::Name;
+use crate::base::limits::LINT_WITNESSES_MAX;
 use crate::broker::DropCause;
 use crate::broker::names::QUARANTINE;
+use crate::deaths::Reason;
 
 /// Tries the witnesses of the findings, the worst first.
 pub(super) fn testify(sandbox: &mut Sandbox, findings: &mut [Finding]) {
     let witnesses = findings
         .iter_mut()
         .filter_map(|finding| finding.witness.as_mut());
-    for witness in witnesses.take(WITNESSES_MAX) {
+    for witness in witnesses.take(LINT_WITNESSES_MAX) {
         witness.outcome = outcome(sandbox, witness);
         sandbox.clear();
     }
@@ -32,9 +33,9 @@ fn outcome(sandbox: &mut Sandbox, witness: &Witness) -> Option<String> {
         if !sandbox.die(queue, *reason) {
             return None;
         }
-        last = Some((queue, before));
+        last = Some((queue, *reason, before));
     }
-    let (queue, before) = last?;
+    let (queue, last_reason, before) = last?;
     let after = dropped(sandbox, queue);
     let lost = DropCause::ALL
         .into_iter()
@@ -50,7 +51,10 @@ fn outcome(sandbox: &mut Sandbox, witness: &Witness) -> Option<String> {
     {
         return Some(format!("kept in {QUARANTINE}"));
     }
-    let holds = core.queues().filter(|queue| queue.messages.live() > 0);
+    // What pushed it out is still there.
+    let is_filled = |name: &Name| last_reason == Reason::Maxlen && name == queue;
+    let holds = core.queues();
+    let holds = holds.filter(|queue| queue.messages.live() > 0 && !is_filled(&queue.name));
     let holds: Vec<&str> = holds.map(|queue| &*queue.name).collect();
     Some(format!("in {}", holds.join(", ")))
 }

@@ -64,7 +64,7 @@ fn unrejected(settings: &EffectiveSettings) -> impl Iterator<Item = Reason> {
 }
 
 /// A key that a binding lets pass: its own, with a word for each wildcard of a topic.
-fn example_key(kind: ExchangeKind, key: &Name) -> Name {
+pub fn example_key(kind: ExchangeKind, key: &Name) -> Name {
     if kind != ExchangeKind::Topic || !key.contains(['*', '#']) {
         return key.clone();
     }

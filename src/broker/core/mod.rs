@@ -45,7 +45,7 @@ mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub use self::cycles::CycleSearch;
+pub use self::cycles::{CycleSearch, example_key};
 pub use self::paging::Memory;
 pub use self::quarantine::Undeliverable;
 pub use self::restore::Restoring;

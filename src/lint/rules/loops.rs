@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{severity_of_loss, subject};
+use crate::base::limits::LINT_LOOP_VISITS_MAX;
 use crate::base::{Name, QueueId};
 use crate::broker::Core;
 use crate::broker::queue::Queue;
 use crate::deaths::Reason;
 use crate::lint::Witness;
-use crate::lint::bounds::LOOP_VISITS_MAX;
 use crate::lint::finding::{Finding, Rule, Severity, verb};
 use crate::lint::map::Map;
 
@@ -16,7 +16,7 @@ use crate::lint::map::Map;
 type Path = Vec<(usize, Reason)>;
 
 pub(super) fn look(core: &Core, map: &Map, findings: &mut Vec<Finding>) {
-    let mut visits_left = LOOP_VISITS_MAX;
+    let mut visits_left = LINT_LOOP_VISITS_MAX;
     let mut told = BTreeSet::new();
     for queue in core.queues() {
         let by_itself = |first: bool, reason: Reason| {

@@ -8,10 +8,10 @@ mod targets;
 mod ways;
 
 use super::Target;
-use super::bounds::NAMES_TOLD_MAX;
 use super::finding::{Finding, Severity, Subject};
 use super::map::Map;
 use crate::base::Name;
+use crate::base::limits::LINT_NAMES_TOLD_MAX;
 use crate::broker::Core;
 use crate::broker::arguments::OnUndeliverable;
 use crate::broker::policy::Rule as SettingRule;
@@ -62,11 +62,11 @@ fn listed<'a>(names: impl Iterator<Item = &'a Name>) -> String {
     let names: Vec<&Name> = names.collect();
     let told: Vec<&str> = names
         .iter()
-        .take(NAMES_TOLD_MAX)
+        .take(LINT_NAMES_TOLD_MAX)
         .map(|name| &***name)
         .collect();
     let told = told.join(", ");
-    match names.len().saturating_sub(NAMES_TOLD_MAX) {
+    match names.len().saturating_sub(LINT_NAMES_TOLD_MAX) {
         0 => told,
         more => format!("{told} and {more} more"),
     }

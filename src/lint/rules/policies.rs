@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::rabbitmq::OWN_KEYS;
 use super::{listed, subject};
 use crate::base::Name;
+use crate::base::limits::LINT_MATCHES_MAX;
 use crate::broker::queue::Queue;
 use crate::broker::{Core, Declared, Policy, Warning};
 use crate::lint::Target;
-use crate::lint::bounds::MATCHES_MAX;
 use crate::lint::finding::{Finding, Rule, Severity, Subject};
 
 pub(super) fn look(core: &Core, target: Target, findings: &mut Vec<Finding>) {
@@ -35,7 +35,7 @@ struct Fate<'a> {
 fn of_kind(core: &Core, operator: bool, findings: &mut Vec<Finding>) {
     let policies = core.policies();
     let mut fates: BTreeMap<&Name, Fate<'_>> = BTreeMap::new();
-    let mut left = MATCHES_MAX;
+    let mut left = LINT_MATCHES_MAX;
     let matches = |policy: &Policy, queue: &Queue| {
         policy.apply_to.covers_queue(queue.settings.queue_type)
             && policy.pattern.matches(&queue.name)

@@ -5,7 +5,7 @@ mod worlds;
 
 use serde_json::{Value as Json, json};
 
-use super::{Report, Target, Topology, sarif, text};
+use super::{Report, Rule, Target, Topology, sarif, text};
 use crate::broker::arguments::OnUndeliverable;
 
 /// The report about definitions, as it is answered.
@@ -407,4 +407,14 @@ fn twenty_thousand_queues_are_looked_at() {
         "bindings": bindings,
     });
     check(&definitions, &["DL009 info dlq"]);
+}
+
+#[test]
+fn every_rule_has_a_row_in_the_page_about_them() {
+    let page = include_str!("../../../docs/LINT.md");
+    for rule in Rule::ALL {
+        let (number, severity) = (rule.as_str(), rule.severity().as_str());
+        let row = format!("| {number} | {severity} | {} |\n", rule.meaning());
+        assert!(page.contains(&row), "{row}");
+    }
 }
