@@ -49,11 +49,14 @@ fn rule_words(queue: &Queue) -> String {
 
 /// Error, or warning where what cannot be delivered is kept in the quarantine.
 fn severity_of_loss(queue: &Queue, quarantines: bool) -> Severity {
-    match queue.settings.on_undeliverable {
-        Some(OnUndeliverable::Quarantine) => Severity::Warning,
-        Some(OnUndeliverable::Drop) => Severity::Error,
-        None if quarantines => Severity::Warning,
-        None => Severity::Error,
+    let is_kept = match queue.settings.on_undeliverable {
+        Some(choice) => choice == OnUndeliverable::Quarantine,
+        None => quarantines,
+    };
+    if is_kept {
+        Severity::Warning
+    } else {
+        Severity::Error
     }
 }
 

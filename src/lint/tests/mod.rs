@@ -14,6 +14,10 @@ fn looked(definitions: &Json, target: Target) -> Json {
     Report::of(&mut topology, target).to_json()
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the callers write it in place"
+)]
 fn queue(name: &str, arguments: Json) -> Json {
     json!({"name": name, "vhost": "/", "durable": true, "auto_delete": false, "arguments": arguments})
 }
@@ -28,6 +32,10 @@ fn binding(source: &str, queue: &str, key: &str) -> Json {
         "routing_key": key, "arguments": {}})
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the callers write it in place"
+)]
 fn policy(name: &str, (pattern, priority): (&str, i64), definition: Json) -> Json {
     json!({"name": name, "vhost": "/", "pattern": pattern, "apply-to": "queues",
         "priority": priority, "definition": definition})

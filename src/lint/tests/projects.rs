@@ -44,7 +44,7 @@ fn a_dead_letter_queue_that_expires_back_to_its_group() {
     check(&definitions, &["DL005 info orders.billing"]);
 }
 
-/// NServiceBus: a delayed message walks through levels of queues, each with twice the ttl of the
+/// `NServiceBus`: a delayed message walks through levels of queues, each with twice the ttl of the
 /// next, by topic exchanges that look at one bit each.
 #[test]
 fn levels_of_delays_that_hand_down_what_expires() {
@@ -80,7 +80,7 @@ fn levels_of_delays_that_hand_down_what_expires() {
     assert!(!told.iter().any(|told| told.contains("DL001")), "{told:?}");
 }
 
-/// MassTransit: faults are published to queues `_error` and `_skipped` by the client; the broker's
+/// `MassTransit`: faults are published to queues `_error` and `_skipped` by the client; the broker's
 /// dead lettering is not used, and quorum queues have a limit all the same.
 #[test]
 fn faults_that_the_client_moves_itself() {
