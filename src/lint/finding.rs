@@ -12,7 +12,7 @@ pub enum Severity {
     Error,
     /// Probably not what was meant.
     Warning,
-    /// Worth knowing.
+    /// Worth knowing, and perhaps meant so.
     Info,
 }
 
@@ -227,7 +227,7 @@ impl Subject {
         }
     }
 
-    /// Its name.
+    /// The name of the object.
     pub const fn name(&self) -> &Name {
         match self {
             Self::Queue(name) | Self::Policy(name) | Self::OperatorPolicy(name) => name,
@@ -280,7 +280,7 @@ pub(super) const fn verb(reason: Reason) -> &'static str {
     }
 }
 
-/// One finding.
+/// One breach of a rule, by one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// The rule that it breaks.

@@ -28,10 +28,10 @@ use crate::base::limits;
 /// Who is to run the topology.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Target {
-    /// This broker.
+    /// This broker runs it.
     #[default]
     Coroner,
-    /// A RabbitMQ 4: what it does otherwise, or does not know, is a finding.
+    /// A RabbitMQ 4 runs it: what it does otherwise, or does not know, is a finding.
     Rabbitmq,
 }
 

@@ -189,11 +189,11 @@ fn messages_are_lost_only_where_a_finding_says_so_and_every_witness_of_a_loss_is
             };
             // Of a fan-out only the copy that would come back is not let in.
             let queue = finding.subject.name();
-            let is_out = finding.rule == Rule::LoopByItself
+            let is_kept_out = finding.rule == Rule::LoopByItself
                 && outcome
                     .strip_prefix("in ")
                     .is_some_and(|queues| queues.split(", ").all(|name| **queue != *name));
-            if !outcome.starts_with("dropped") && !is_out {
+            if !outcome.starts_with("dropped") && !is_kept_out {
                 wrong.push(format!("seed {seed}: {finding:?}"));
             }
             lost += 1;
