@@ -13,6 +13,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "consume",
             "deaths",
             "explain",
+            "lint",
             "dead_letter_groups",
             "discard_message",
             "retry_delayed",

@@ -19,6 +19,7 @@ mod witness;
 
 pub use finding::{Finding, Rule, Severity, Subject, Witness};
 pub use report::{Report, Silence, sarif, text};
+pub use rules::OWN_KEYS;
 pub use sandbox::Sandbox;
 pub use topology::{NotRead, PARAMETER, Topology};
 

@@ -11,6 +11,7 @@ use crate::cli::api::{Api, Path};
 use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{self, Output};
 use crate::cli::warn;
+use crate::lint::OWN_KEYS;
 
 /// Exports users, vhosts, permissions, policies, queues, exchanges and bindings as JSON
 ///
@@ -43,16 +44,6 @@ pub(super) struct ImportDefinitions {
 
 /// Prefix of the names of hash algorithms that RabbitMQ has.
 const RABBITMQ_HASHES: &str = "rabbit_password_hashing_";
-
-/// Policy keys that RabbitMQ 4.0.5 refuses; later ones know some of them.
-const OWN_KEYS: [&str; 6] = [
-    "on-undeliverable",
-    "delayed-retry-jitter",
-    "delayed-retry-max",
-    "delayed-retry-min",
-    "delayed-retry-multiplier",
-    "delayed-retry-type",
-];
 
 /// The path of all definitions, or of those of the named vhost.
 fn path(api: &Api) -> Path {

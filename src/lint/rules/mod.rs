@@ -7,6 +7,8 @@ mod rabbitmq;
 mod targets;
 mod ways;
 
+pub use self::rabbitmq::OWN_KEYS;
+
 use super::Target;
 use super::finding::{Finding, Severity, Subject};
 use super::map::Map;

@@ -5,9 +5,9 @@ use crate::broker::arguments::{DeadLetterStrategy, Overflow, QueueType};
 use crate::broker::queue::Queue;
 use crate::lint::finding::{Finding, Rule};
 
-/// Policy keys, and with `x-` before them arguments, that RabbitMQ has in no version or only in
-/// later ones than 4.0.
-pub(super) const OWN_KEYS: [&str; 7] = [
+/// Policy keys that RabbitMQ 4.0.5 refuses, later ones know some of them; with `x-` before them
+/// arguments, which it ignores.
+pub const OWN_KEYS: [&str; 7] = [
     "on-undeliverable",
     "delayed-retry-jitter",
     "delayed-retry-max",
