@@ -125,6 +125,7 @@ impl Sandbox {
             message: Arc::new(message),
             settled: true,
             forbidden: None,
+            delivery_time: None,
         };
         self.apply(Command::Publish(publish));
         self.core.queues().any(|queue| queue.messages.live() > 0)
