@@ -159,6 +159,7 @@ impl Sandbox {
                 passing: true,
                 selector: None,
                 evidence: None,
+                timeout_ms: None,
             }),
             &mut self.effects,
         );

@@ -128,20 +128,21 @@ fn a_late_outcome_does_not_settle_what_another_consumer_holds() {
 
 #[test]
 fn link_beats_queue_and_of_argument_and_policy_the_smaller_counts() {
-    // argument, policy, link, what counts
-    let cases: [(Option<u64>, Option<u64>, Option<u32>, Option<u64>); 9] = [
-        (Some(500), None, None, Some(500)),
-        (None, Some(300), None, Some(300)),
-        (Some(500), Some(300), None, Some(300)),
-        (Some(200), Some(300), None, Some(200)),
-        (Some(0), Some(300), None, Some(300)),
-        (Some(500), None, Some(900), Some(900)),
-        (None, None, Some(50), Some(50)),
-        (Some(500), None, Some(0), None),
-        (Some(1 << 32), None, None, None),
+    // argument and policy, link, what counts; all in milliseconds
+    type Case = ([Option<u64>; 2], Option<u32>, Option<u64>);
+    let cases: [Case; 9] = [
+        ([Some(500), None], None, Some(500)),
+        ([None, Some(300)], None, Some(300)),
+        ([Some(500), Some(300)], None, Some(300)),
+        ([Some(200), Some(300)], None, Some(200)),
+        ([Some(0), Some(300)], None, Some(300)),
+        ([Some(500), None], Some(900), Some(900)),
+        ([None, None], Some(50), Some(50)),
+        ([Some(500), None], Some(0), None),
+        ([Some(1 << 32), None], None, None),
     ];
     for case in cases {
-        let (argument, policy, link, counts) = case;
+        let ([argument, policy], link, counts) = case;
         let mut s = Scenario::new();
         let argument = argument.map(|ms| (TIMEOUT, number(ms)));
         s.queue("q", &argument.into_iter().collect::<Vec<_>>());
