@@ -38,14 +38,7 @@ impl Restoring {
                 position,
                 failures,
                 acquired,
-            } => {
-                self.change(*queue, *position, |disk_ref| {
-                    (disk_ref.failures, disk_ref.acquired) = (*failures, *acquired);
-                });
-                if let Some(queue) = self.core.queues.get_mut(queue) {
-                    queue.messages.end_delay(*position);
-                }
-            }
+            } => self.returned((*queue, *position), (*failures, *acquired)),
             Fact::Delayed {
                 queue,
                 position,
@@ -84,6 +77,16 @@ impl Restoring {
             Fact::Topology(fact) => self.topology(fact),
             // The registry is beside all vhosts; its facts are applied by `RestoringAll`.
             Fact::Registry(_) => {}
+        }
+    }
+
+    /// Sets the counts of a message that came back; it does not wait for its time any more.
+    fn returned(&mut self, (id, position): (QueueId, Position), counts: (u32, u32)) {
+        self.change(id, position, |disk_ref| {
+            (disk_ref.failures, disk_ref.acquired) = counts;
+        });
+        if let Some(queue) = self.core.queues.get_mut(&id) {
+            queue.messages.end_delay(position);
         }
     }
 
