@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Vhost;
 use super::admin::{Admin, failed, internal};
+use super::yielding::give_way;
 use crate::base::limits::{REDRIVE_DRY_RUN_MAX, REDRIVE_DRY_RUN_MS_MAX, REDRIVE_SAMPLE_MAX};
 use crate::base::{Name, Position, QueueId};
 use crate::broker::queue::{MessageState, subqueue};
@@ -272,6 +273,7 @@ impl DryRun {
                 if self.forecast.scanned >= REDRIVE_DRY_RUN_MAX || is_late() {
                     return Ok(());
                 }
+                give_way();
                 let piece = vhost.browse(&spec.queue, state, from, SLICE);
                 let piece = piece.map_err(|_| failed(vhost.name()))?;
                 next = piece.next;

@@ -13,6 +13,7 @@ use crate::broker::queue::MessageState;
 use crate::management::http::Failure;
 use crate::node::ShownMessage;
 use crate::search::{DeathFilter, Verdict};
+use crate::server::yielding::give_way;
 use crate::server::{Store, Vhost};
 
 /// Permits for looking through whole queues, which takes seconds: other long work goes on beside.
@@ -100,8 +101,9 @@ impl Scan {
     }
 
     /// The messages that the filter means among the next few, at most `found_max`; none: the queue
-    /// is through. Blocks on the disk.
+    /// is through. Blocks on the disk, and yields the processor first.
     pub(super) fn slice(&mut self, found_max: usize) -> Result<Option<Vec<ShownMessage>>, Failure> {
+        give_way();
         let Some(from) = self.next else {
             return Ok(None);
         };
