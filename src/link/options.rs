@@ -108,6 +108,8 @@ pub struct Identity {
     pub container_id: String,
     /// The offered-capabilities, absent if empty.
     pub offered_capabilities: Vec<Symbol>,
+    /// Capabilities that are offered only to peers that desire them: others see what they know.
+    pub offered_if_desired: Vec<Symbol>,
     /// The connection properties, if any.
     pub properties: Option<Fields>,
 }

@@ -99,8 +99,13 @@ struct Reader {
     bodies: BTreeMap<Lsn, Bare>,
 }
 
-/// A message and its route.
-type Said = (Arc<Message>, Arc<Route>);
+/// What a record says of the message at a position.
+struct Said {
+    message: Arc<Message>,
+    route: Arc<Route>,
+    /// It says what is new of a message that was there: the body may be in the record that put it there.
+    is_change: bool,
+}
 
 /// A bare message in a record of its own or of another.
 enum Bare {
@@ -139,7 +144,11 @@ impl Reader {
                 }
                 for entry in entries {
                     let place = (lsn, entry.queue, entry.position);
-                    let said = (message.clone(), route.clone());
+                    let said = Said {
+                        message: message.clone(),
+                        route: route.clone(),
+                        is_change: false,
+                    };
                     self.messages.insert(place, said);
                 }
             }
@@ -150,8 +159,12 @@ impl Reader {
                 route,
                 ..
             } => {
-                self.messages
-                    .insert((lsn, queue, position), (message, route));
+                let said = Said {
+                    message,
+                    route,
+                    is_change: true,
+                };
+                self.messages.insert((lsn, queue, position), said);
             }
             // These facts do not have a message.
             Fact::Removed { .. }
@@ -171,13 +184,16 @@ impl Reader {
 
     fn message(&self, queue: QueueId, wanted: &Wanted) -> Option<(Arc<Message>, Arc<Route>)> {
         let said = |lsn| self.messages.get(&(lsn, queue, wanted.position));
-        let (message, route) = said(wanted.envelope)?;
-        let route = route.clone();
+        let envelope = said(wanted.envelope)?;
+        let (message, route) = (&envelope.message, envelope.route.clone());
         if !message.is_hollow() {
             return Some((message.clone(), route));
         }
-        let own = said(wanted.body).map(|(message, _)| message);
-        let own = own.filter(|message| !message.is_hollow());
+        // One that came from another place has the body that the other record names. What that record
+        // has at this position may be another message: positions are used again after a start.
+        let own = envelope.is_change.then(|| said(wanted.body)).flatten();
+        let own = own.map(|said| &said.message);
+        let own = own.filter(|own| !own.is_hollow() && own.bare_len() == message.bare_len());
         let whole = match (own, self.bodies.get(&wanted.body)) {
             (Some(other), _) | (None, Some(Bare::Of(other))) => {
                 let same = other.bare_len() == message.bare_len();

@@ -187,7 +187,7 @@ impl Admin {
     /// broker.publisher("/queues/jobs").open().await?.publish(tomorrow).await?;
     ///
     /// assert_eq!(admin.retry_delayed("/", "jobs", None).await?, 1);
-    /// let mut consumer = broker.consumer("jobs").open().await?;
+    /// let mut consumer = broker.consumer("/queues/jobs").open().await?;
     /// let delivery = consumer.next().await.expect("it is ready now");
     /// assert_eq!(delivery.body(), b"cut the hedge");
     /// # broker.stop().await;

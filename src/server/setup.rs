@@ -406,10 +406,10 @@ fn identity(settings: &Settings) -> Identity {
         properties.push(("coroner_version", text(own.1)));
     }
     let further = Some(DELAYED_DELIVERY).filter(|_| !settings.strict);
-    let capabilities = CAPABILITIES.into_iter().chain(further);
     Identity {
         container_id: settings.node_name.clone(),
-        offered_capabilities: capabilities.map(Symbol::from).collect(),
+        offered_capabilities: CAPABILITIES.into_iter().map(Symbol::from).collect(),
+        offered_if_desired: further.into_iter().map(Symbol::from).collect(),
         properties: Some(fields(properties)),
     }
 }
@@ -418,17 +418,19 @@ fn identity(settings: &Settings) -> Identity {
 mod tests {
     use super::*;
 
-    /// Qpid JMS delays messages only where this is offered.
+    /// Qpid JMS desires it, and delays messages only where it is offered. Others see what a RabbitMQ
+    /// offers.
     #[test]
-    fn delayed_delivery_is_offered_but_not_by_a_strict_broker() {
+    fn delayed_delivery_is_offered_to_those_that_desire_it_but_not_by_a_strict_broker() {
         for strict in [false, true] {
             let settings = Settings {
                 strict,
                 ..Settings::default()
             };
-            let offered = identity(&settings).offered_capabilities;
-            let is_offered = offered.contains(&Symbol::from(DELAYED_DELIVERY));
-            assert_eq!(is_offered, !strict);
+            let identity = identity(&settings);
+            let delayed = Symbol::from(DELAYED_DELIVERY);
+            assert_eq!(identity.offered_if_desired.contains(&delayed), !strict);
+            assert!(!identity.offered_capabilities.contains(&delayed));
         }
     }
 }

@@ -246,6 +246,7 @@ impl Connection {
         if size < limits::FRAME_BYTES_MIN {
             return Err(Violation::MaxFrameSize { size });
         }
+        self.offer_what_is_desired(&open);
         let idle_ms = open.idle_time_out.filter(|ms| *ms > 0);
         if let Some(ms) = idle_ms.filter(|ms| *ms < limits::IDLE_TIME_OUT_MS_MIN) {
             return Err(Violation::IdleTimeOut { ms });
@@ -263,6 +264,14 @@ impl Connection {
         Ok(())
     }
 
+    fn offer_what_is_desired(&mut self, open: &Open) {
+        let desired = open.desired_capabilities.as_deref().unwrap_or_default();
+        let identity = &mut self.options.identity;
+        let wanted = identity.offered_if_desired.iter();
+        let wanted = wanted.filter(|capability| desired.contains(capability));
+        identity.offered_capabilities.extend(wanted.cloned());
+    }
+
     fn enter_open(&mut self, now: Now) {
         self.phase = Phase::Open;
         let patience = self.options.idle_time_out_ms.filter(|ms| *ms > 0);
@@ -277,6 +286,7 @@ impl Connection {
         let Identity {
             container_id,
             offered_capabilities,
+            offered_if_desired: _,
             properties,
         } = self.options.identity.clone();
         let open = Open {
@@ -289,6 +299,7 @@ impl Connection {
             channel_max: ChannelMax(self.channel_max),
             idle_time_out: self.options.idle_time_out_ms.filter(|ms| *ms > 0),
             offered_capabilities: symbols(&offered_capabilities),
+            desired_capabilities: None,
             properties,
         };
         let open = Performative::Open(Box::new(open));

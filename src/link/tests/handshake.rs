@@ -6,7 +6,7 @@ use super::support::{
 use crate::link::{Event, LinkOptions};
 use crate::wire::frame::Protocol;
 use crate::wire::performative::{
-    AmqpError, ChannelMax, Close, MaxFrameSize, Open, Performative, Value, error, fields,
+    AmqpError, ChannelMax, Close, MaxFrameSize, Open, Performative, Symbol, Value, error, fields,
 };
 use crate::wire::sasl::{SaslCode, SaslFrame};
 
@@ -206,6 +206,36 @@ fn open_announces_limits_and_the_lower_channel_max() {
     assert_eq!(answer.idle_time_out, Some(30_000));
     raw.frame(8, &begin_performative());
     assert_eq!(names(&raw.take()), ["close amqp:connection:framing-error"]);
+}
+
+// [AMQP 2.7.1] "desired-capabilities": what others do not ask for, they are not told of.
+#[test]
+fn some_capabilities_are_offered_to_those_that_desire_them_only() {
+    let [always, asked_for] = ["ALWAYS", "ASKED-FOR"].map(Symbol::from);
+    for desires in [None, Some(vec![asked_for.clone(), Symbol::from("OTHER")])] {
+        let mut server = options("server");
+        server.identity.offered_capabilities = vec![always.clone()];
+        server.identity.offered_if_desired = vec![asked_for.clone()];
+        let mut raw = Raw::new(LinkOptions {
+            allow_plain_amqp: true,
+            ..server
+        });
+        raw.bytes(&Protocol::Amqp.header());
+        raw.take();
+        let Performative::Open(mut open) = open_performative() else {
+            panic!("an open")
+        };
+        let is_desired = desires.is_some();
+        open.desired_capabilities = desires;
+        raw.frame(0, &Performative::Open(open));
+        let seen = raw.take();
+        let [Seen::Frame(0, Performative::Open(answer), _)] = &seen[..] else {
+            panic!("{seen:?}")
+        };
+        let offered = answer.offered_capabilities.clone().unwrap_or_default();
+        assert!(offered.contains(&always), "{offered:?}");
+        assert_eq!(offered.contains(&asked_for), is_desired, "{offered:?}");
+    }
 }
 
 #[test]

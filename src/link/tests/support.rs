@@ -517,6 +517,7 @@ pub(super) fn open_performative() -> Performative {
         channel_max: ChannelMax(100),
         idle_time_out: None,
         offered_capabilities: None,
+        desired_capabilities: None,
         properties: None,
     }))
 }

@@ -28,6 +28,8 @@ pub struct Open {
     pub idle_time_out: Option<u32>,
     /// Extensions that the sender supports.
     pub offered_capabilities: Option<Vec<Symbol>>,
+    /// Extensions that the sender may use if the receiver supports them.
+    pub desired_capabilities: Option<Vec<Symbol>>,
     /// The sender's connection properties: product, version and the like.
     pub properties: Option<Fields>,
 }
@@ -53,10 +55,8 @@ impl Composite for Open {
                 list.skip(2)?;
                 symbols(list)?
             },
-            properties: {
-                list.skip(1)?;
-                list.lenient(read_fields)?
-            },
+            desired_capabilities: symbols(list)?,
+            properties: list.lenient(read_fields)?,
         };
         Ok(open)
     }
@@ -74,7 +74,7 @@ impl Composite for Open {
         list.field(self.idle_time_out, write_uint);
         list.nulls(2);
         list.field(self.offered_capabilities.as_deref(), write_symbols);
-        list.nulls(1);
+        list.field(self.desired_capabilities.as_deref(), write_symbols);
         list.field(self.properties.as_ref(), write_fields);
     }
 }
