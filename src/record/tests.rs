@@ -617,7 +617,11 @@ fn messages_are_read_back_from_the_records_that_hold_them(
     let mut records = vec![(Lsn(5), Bytes::from(stored(vec![noise, own])))];
     records.extend(match (other, name) {
         (Some(body), _) => {
-            let facts = vec![inserted(&message(0, true), body, Position(1))];
+            // At the same position there was another message before a start.
+            let longer = Bytes::from_static(b"\x00\x53\x75\xa0\x16a body of another size");
+            let stranger = Message::from_transfer(longer, KeyRule::Specification).unwrap();
+            let stranger = inserted(&Arc::new(stranger), Body::Carried, position);
+            let facts = vec![inserted(&message(0, true), body, Position(1)), stranger];
             Some((Lsn(3), Bytes::from(stored(facts))))
         }
         (None, 3) => Some((Lsn(3), dead.bare_bytes())),
