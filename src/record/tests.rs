@@ -617,12 +617,9 @@ fn messages_are_read_back_from_the_records_that_hold_them(
     let mut records = vec![(Lsn(5), Bytes::from(stored(vec![noise, own])))];
     records.extend(match (other, name) {
         (Some(body), _) => {
-            // At the same position there was another message before a start.
-            let longer = Bytes::from_static(b"\x00\x53\x75\xa0\x16a body of another size");
-            let stranger = Message::from_transfer(longer, KeyRule::Specification).unwrap();
-            let stranger = inserted(&Arc::new(stranger), Body::Carried, position);
-            let facts = vec![inserted(&message(0, true), body, Position(1)), stranger];
-            Some((Lsn(3), Bytes::from(stored(facts))))
+            let stranger = inserted(&of_another_size(), Body::Carried, position);
+            let named = inserted(&message(0, true), body, Position(1));
+            Some((Lsn(3), Bytes::from(stored(vec![named, stranger]))))
         }
         (None, 3) => Some((Lsn(3), dead.bare_bytes())),
         _ => None,
@@ -649,6 +646,12 @@ fn messages_are_read_back_from_the_records_that_hold_them(
         let read = loaded(&load, whole(records));
         assert!(read.messages.is_empty(), "without one record it is damaged");
     }
+}
+
+/// What had the same position before a start.
+fn of_another_size() -> Arc<Message> {
+    let bytes = Bytes::from_static(b"\x00\x53\x75\xa0\x16a body of another size");
+    Arc::new(Message::from_transfer(bytes, KeyRule::Specification).unwrap())
 }
 
 fn whole(records: Vec<(Lsn, Bytes)>) -> impl Iterator<Item = (Lsn, RecordRead)> {
