@@ -436,6 +436,8 @@ pub const LINT_KEYS_TRIED_MAX: usize = 64;
 pub const LINT_SOURCES_MAX: usize = 16;
 /// Arrivals of all queues of a vhost that are looked at, at most.
 pub const LINT_ARRIVALS_IN_ALL_MAX: usize = 200_000;
+/// Queues that messages with tried keys reach, in all, at most.
+pub const LINT_ROUTED_MAX: usize = 4_000_000;
 /// Targets of one death that are followed, at most.
 pub const LINT_TARGETS_MAX: usize = 64;
 /// Findings whose witness is tried, at most.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::finding::Witness;
 use crate::base::limits::{
-    LINT_ARRIVALS_IN_ALL_MAX, LINT_ARRIVALS_MAX, LINT_KEYS_TRIED_MAX, LINT_SOURCES_MAX,
-    LINT_TARGETS_MAX,
+    LINT_ARRIVALS_IN_ALL_MAX, LINT_ARRIVALS_MAX, LINT_KEYS_TRIED_MAX, LINT_ROUTED_MAX,
+    LINT_SOURCES_MAX, LINT_TARGETS_MAX,
 };
 use crate::base::{ExchangeId, Name, QueueId};
 use crate::broker::arguments::Overflow;
@@ -82,6 +82,36 @@ pub(super) struct Map {
     pub(super) dead_letter_exchanges: BTreeSet<Name>,
 }
 
+/// Where keys lead, each found once: many queues are asked about the same ones.
+#[derive(Default)]
+struct Routed {
+    known: BTreeMap<(ExchangeId, Name), Vec<QueueId>>,
+    /// Queues in all lists.
+    queues: usize,
+}
+
+impl Routed {
+    /// Whether a message with this key reaches a queue from an exchange; no once very many queues were
+    /// reached by others.
+    fn leads(&mut self, core: &Core, (exchange, key): (ExchangeId, &Name), queue: QueueId) -> bool {
+        let way = (exchange, key.clone());
+        if !self.known.contains_key(&way) {
+            if self.queues > LINT_ROUTED_MAX {
+                return false;
+            }
+            let mut queues = Vec::new();
+            let keys = std::slice::from_ref(key);
+            core.router()
+                .route_by(exchange, keys, &NoAttributes, 0, &mut queues);
+            queues.sort_unstable();
+            self.queues += queues.len() + 1;
+            self.known.insert(way.clone(), queues);
+        }
+        let known = self.known.get(&way);
+        known.is_some_and(|queues| queues.binary_search(&queue).is_ok())
+    }
+}
+
 /// What is above a queue.
 #[derive(Default)]
 struct Above {
@@ -114,8 +144,9 @@ impl Map {
             list.push(binding);
         }
         let dead_keys = map.dead_keys(core, &bound);
+        let mut routed = Routed::default();
         for queue in core.queues() {
-            map.arrive_alive(core, queue, &bound, &dead_keys);
+            map.arrive_alive(core, queue, (&bound, &dead_keys), &mut routed);
         }
         // Clients publish to a queue's name if no exchange leads there; but not to one that dead
         // letters are aimed at, unless they do not reach it.
@@ -184,7 +215,13 @@ impl Map {
 
     /// The ways by which clients' messages reach a queue through its bindings: examples of keys, each
     /// tried. Bindings of dead-letter exchanges are for the dead.
-    fn arrive_alive(&mut self, core: &Core, queue: &Queue, bound: &Bound, dead_keys: &[Name]) {
+    fn arrive_alive(
+        &mut self,
+        core: &Core,
+        queue: &Queue,
+        (bound, dead_keys): (&Bound, &[Name]),
+        routed: &mut Routed,
+    ) {
         let router = core.router();
         let above = self.above(core, queue, bound);
         let own = above.keys.iter();
@@ -204,7 +241,7 @@ impl Map {
                 if known >= LINT_ARRIVALS_MAX / 2 {
                     return;
                 }
-                if varies || reached(core, exchange.id, key).contains(&queue.id) {
+                if varies || routed.leads(core, (exchange.id, key), queue.id) {
                     self.arrive(Arrival {
                         queue: queue.id,
                         route: route(&exchange.spec.name, key),

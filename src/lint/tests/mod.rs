@@ -397,6 +397,31 @@ fn a_sarif_report_names_rule_level_and_object() {
     );
 }
 
+#[test]
+fn each_of_very_many_queues_of_a_fanout_is_known_to_get_live_messages() {
+    let count = 2_000;
+    let queues: Vec<Json> = (0..count)
+        .map(|n| {
+            queue(
+                &format!("q{n}"),
+                json!({"x-dead-letter-exchange": "missing"}),
+            )
+        })
+        .collect();
+    let bindings: Vec<Json> = (0..count)
+        .map(|n| binding("all", &format!("q{n}"), ""))
+        .collect();
+    let definitions = json!({
+        "queues": queues, "exchanges": [exchange("all", "fanout")], "bindings": bindings,
+    });
+    let report = looked(&definitions, Target::Coroner);
+    let findings = report["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), count);
+    for finding in findings {
+        assert_eq!(finding["witness"]["exchange"], "all", "{finding}");
+    }
+}
+
 /// The budget of part 9: 20,000 queues in 2 s, optimised; tests are not, and share their machine.
 #[test]
 fn twenty_thousand_queues_are_looked_at() {
