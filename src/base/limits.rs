@@ -122,6 +122,16 @@ pub const GROUPS_SCAN_MS: u64 = 10_000;
 pub const GROUPS_KEPT_MS: u64 = 10_000;
 /// Answers about groups that are kept.
 pub const GROUPS_KEPT_MAX: usize = 16;
+/// Text of a note on a group of dead letters, in bytes.
+pub const GROUP_NOTE_BYTES_MAX: usize = 1_024;
+/// Notes on groups of one queue: as many as one answer shows groups.
+pub const GROUP_NOTES_OF_QUEUE_MAX: usize = 200;
+/// Notes on groups of all queues of a vhost.
+pub const GROUP_NOTES_MAX: usize = 1_000;
+/// How long a note stays when its group is empty, in milliseconds.
+pub const GROUP_NOTE_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
+/// How often it is looked whether the groups with notes are empty, in milliseconds.
+pub const GROUP_NOTES_LOOK_MS: u64 = 60 * 60 * 1_000;
 /// Messages that a search lists under one hold of the core's lock: sharing each costs little.
 pub const SCAN_SLICE: usize = 128;
 /// Blocks of a queue without a message in the state that is looked for which one listing passes, under

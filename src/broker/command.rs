@@ -214,6 +214,15 @@ pub enum QueueCommand {
         /// How many, at most.
         count: u64,
     },
+    /// Writes a note on a group of dead letters, or removes it. Reply: `NoteSet`, `Done`.
+    NoteGroup {
+        /// The queue that holds the group.
+        name: Name,
+        /// The group's fingerprint.
+        key: Name,
+        /// Text and user; none: the note is removed.
+        note: Option<(Name, Name)>,
+    },
     /// Looks up how far an import came. Reply: `ImportBegun`.
     ImportBegin {
         /// The queue that it fills.
@@ -359,6 +368,15 @@ pub enum UpkeepCommand {
         lsn: Lsn,
         /// Records up to this LSN can be read back.
         written: Lsn,
+    },
+    /// The groups with notes of a queue were looked for.
+    NotesSeen {
+        /// The queue that was looked through.
+        queue: QueueId,
+        /// Groups of which it has messages.
+        present: Vec<Name>,
+        /// Groups of which it has none.
+        absent: Vec<Name>,
     },
     /// Tell the journal how many messages died, as far as it does not know: the broker is about to stop.
     WriteDeaths,

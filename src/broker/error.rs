@@ -179,6 +179,22 @@ pub enum Error {
     /// `amqp:resource-limit-exceeded`)
     #[error("there are {IMPORTS_KEPT_MAX} imports that went on within the last hour: wait")]
     TooManyImports,
+    /// There is no note on this group. (404, `amqp:not-found`)
+    #[error("no note on group '{key}' of queue '{queue}'")]
+    NoNote {
+        /// The queue's name.
+        queue: Name,
+        /// The group as given.
+        key: Name,
+    },
+    /// There are as many notes on groups as there may be. (429, `amqp:resource-limit-exceeded`)
+    #[error("there are {max} notes on groups in the {place}, which is the limit: remove one")]
+    TooManyNotes {
+        /// `queue` or `vhost`.
+        place: &'static str,
+        /// Notes that there may be.
+        max: usize,
+    },
     /// The vhost has as many queues as it may. (403 in management, `amqp:resource-limit-exceeded`)
     #[error("cannot declare queue '{name}': queue limit in vhost '{vhost}' ({limit}) is reached")]
     QueueLimit {

@@ -254,7 +254,11 @@ impl Fact {
                 | RedriveFact::Forgotten { .. }
                 | RedriveFact::Numbers { .. },
             )
-            | Self::Memo(MemoFact::ImportForgotten { .. })
+            | Self::Memo(
+                MemoFact::ImportForgotten { .. }
+                | MemoFact::NoteSet(_)
+                | MemoFact::NoteCleared { .. },
+            )
             | Self::Topology(_)
             | Self::Registry(_) => false,
         }
@@ -295,6 +299,8 @@ impl MemoFact {
         match self {
             Self::Imported(_) => "imported",
             Self::ImportForgotten { .. } => "import forgotten",
+            Self::NoteSet(_) => "note set",
+            Self::NoteCleared { .. } => "note cleared",
         }
     }
 }

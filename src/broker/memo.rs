@@ -1,5 +1,5 @@
 //! Memos: what a vhost remembers for its operators, beside queues and messages: how far their imports
-//! came. [evidence part 11]
+//! came, and their notes on groups of dead letters. [evidence parts 8, 11]
 
 use crate::base::{Name, QueueId, Timestamp};
 
@@ -25,6 +25,24 @@ pub struct ImportLine {
     pub line: u64,
 }
 
+/// What somebody wrote about a group of dead letters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupNote {
+    /// The queue that holds them: another one of the same name has no notes.
+    pub queue: QueueId,
+    /// The fingerprint of the group.
+    pub key: Name,
+    /// The text, of at most `limits::GROUP_NOTE_BYTES_MAX`.
+    pub text: Name,
+    /// The user who wrote it; empty: the program that embeds the broker.
+    pub by: Name,
+    /// Wall-clock time of writing.
+    pub at: Timestamp,
+    /// Wall-clock time of the first look, of an unbroken run of them, that found no message of the
+    /// group; none: the last look found one, or none was taken yet.
+    pub empty_since: Option<Timestamp>,
+}
+
 /// A change of a memo that the journal keeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemoFact {
@@ -34,5 +52,14 @@ pub enum MemoFact {
     ImportForgotten {
         /// The id that was chosen for it.
         id: Name,
+    },
+    /// A note was written, or the look at its group told something new.
+    NoteSet(Box<GroupNote>),
+    /// A note is gone.
+    NoteCleared {
+        /// The queue of its group.
+        queue: QueueId,
+        /// The fingerprint of its group.
+        key: Name,
     },
 }

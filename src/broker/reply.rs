@@ -93,6 +93,13 @@ pub enum Reply {
         /// The record of it.
         lsn: Lsn,
     },
+    /// The note stands on its group.
+    NoteSet {
+        /// Whether there was none before.
+        created: bool,
+        /// The record of the change.
+        lsn: Lsn,
+    },
     /// The description of a queue.
     Queue(Box<QueueInfo>),
     /// Bindings, sorted by source, destination, key, arguments.

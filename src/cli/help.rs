@@ -15,6 +15,8 @@ const GROUPS: &[(&str, &[&str])] = &[
             "explain",
             "lint",
             "dead_letter_groups",
+            "set_group_note",
+            "clear_group_note",
             "discard_message",
             "retry_delayed",
             "export_messages",

@@ -23,9 +23,10 @@ pub(super) fn rejected(error: Error) -> DeliveryState {
 /// An error of the core. The one table from its errors to conditions.
 pub(super) fn core(refused: &CoreError) -> Error {
     let condition = match refused {
-        CoreError::NotFound { .. } | CoreError::NoMessage { .. } | CoreError::NoRedrive { .. } => {
-            AmqpError::NotFound
-        }
+        CoreError::NotFound { .. }
+        | CoreError::NoMessage { .. }
+        | CoreError::NoRedrive { .. }
+        | CoreError::NoNote { .. } => AmqpError::NotFound,
         CoreError::Inequivalent { .. }
         | CoreError::BadArgument { .. }
         | CoreError::RedriveExists { .. }
@@ -37,9 +38,10 @@ pub(super) fn core(refused: &CoreError) -> Error {
         CoreError::BadRequest { .. } => AmqpError::InvalidField,
         CoreError::Reserved { .. } | CoreError::Internal { .. } => AmqpError::UnauthorizedAccess,
         CoreError::Locked { .. } | CoreError::InUse { .. } => AmqpError::ResourceLocked,
-        CoreError::QueueLimit { .. } | CoreError::TooManyRedrives | CoreError::TooManyImports => {
-            AmqpError::ResourceLimitExceeded
-        }
+        CoreError::QueueLimit { .. }
+        | CoreError::TooManyRedrives
+        | CoreError::TooManyImports
+        | CoreError::TooManyNotes { .. } => AmqpError::ResourceLimitExceeded,
     };
     error(condition, refused.to_string())
 }

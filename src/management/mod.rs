@@ -14,6 +14,7 @@ mod bounds;
 #[cfg(feature = "http")]
 pub mod definitions;
 mod explain;
+mod group_note;
 #[cfg(feature = "http")]
 pub mod http;
 mod node;
@@ -34,6 +35,7 @@ pub use explain::{
 };
 #[cfg(test)]
 pub use node::handle;
+pub(crate) use group_note::check_group_note;
 pub use node::{Answer, Audited, Caller, Outcome, Prepared, Progress, RequestError};
 pub use operations::{DeclaredQueue, DeleteIf, Operations};
 pub use path::{BindingPath, BindingsQuery};

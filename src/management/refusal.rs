@@ -111,13 +111,16 @@ impl Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let status = match &error {
-            Error::NotFound { .. } | Error::NoMessage { .. } | Error::NoRedrive { .. } => {
-                Status::NotFound
-            }
+            Error::NotFound { .. }
+            | Error::NoMessage { .. }
+            | Error::NoRedrive { .. }
+            | Error::NoNote { .. } => Status::NotFound,
             Error::BadRequest { .. } | Error::Locked { .. } => Status::BadRequest,
             Error::Reserved { .. } | Error::Internal { .. } => Status::Forbidden,
             Error::QueueLimit { .. } => Status::LimitReached,
-            Error::TooManyRedrives | Error::TooManyImports => Status::TooMany,
+            Error::TooManyRedrives | Error::TooManyImports | Error::TooManyNotes { .. } => {
+                Status::TooMany
+            }
             Error::Inequivalent { .. }
             | Error::BadArgument { .. }
             | Error::InUse { .. }

@@ -78,6 +78,8 @@ kinds! {
     OfMemo {
         Imported = 48,
         ImportForgotten = 49,
+        NoteSet = 50,
+        NoteCleared = 51,
     }
 }
 

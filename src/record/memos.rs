@@ -3,15 +3,17 @@
 //! ```text
 //! imported          id: string, queue, line: ulong, time: timestamp
 //! import forgotten  id: string
+//! note set          queue: ulong, group, text, user: string, time, empty since: timestamp or null
+//! note cleared      queue: ulong, group: string
 //! ```
 
 use super::RecordError;
 use super::decode::{name, time, ulong};
 use super::kind::OfMemo;
-use crate::base::QueueId;
+use crate::base::{QueueId, Timestamp};
 use crate::broker::Fact;
-use crate::broker::memo::{ImportMark, MemoFact};
-use crate::wire::{Fields, write_string, write_timestamp, write_ulong};
+use crate::broker::memo::{GroupNote, ImportMark, MemoFact};
+use crate::wire::{Fields, write_or_null, write_string, write_timestamp, write_ulong};
 
 pub(super) fn encode(fact: &MemoFact, out: &mut Vec<u8>) {
     match fact {
@@ -26,6 +28,21 @@ pub(super) fn encode(fact: &MemoFact, out: &mut Vec<u8>) {
             out.push(OfMemo::ImportForgotten.byte());
             write_string(out, id);
         }
+        MemoFact::NoteSet(note) => {
+            out.push(OfMemo::NoteSet.byte());
+            write_ulong(out, note.queue.0);
+            for text in [&note.key, &note.text, &note.by] {
+                write_string(out, text);
+            }
+            write_timestamp(out, note.at.0);
+            let empty_since = note.empty_since.map(|since| since.0);
+            write_or_null(out, empty_since, write_timestamp);
+        }
+        MemoFact::NoteCleared { queue, key } => {
+            out.push(OfMemo::NoteCleared.byte());
+            write_ulong(out, queue.0);
+            write_string(out, key);
+        }
     }
 }
 
@@ -39,6 +56,18 @@ pub(super) fn decode(kind: OfMemo, fields: &mut Fields<'_>) -> Result<Fact, Reco
         }),
         OfMemo::ImportForgotten => MemoFact::ImportForgotten {
             id: name(fields, "id of an import")?,
+        },
+        OfMemo::NoteSet => MemoFact::NoteSet(Box::new(GroupNote {
+            queue: QueueId(ulong(fields, "queue of a note")?),
+            key: name(fields, "group of a note")?,
+            text: name(fields, "text of a note")?,
+            by: name(fields, "user of a note")?,
+            at: time(fields)?,
+            empty_since: fields.timestamp()?.map(Timestamp),
+        })),
+        OfMemo::NoteCleared => MemoFact::NoteCleared {
+            queue: QueueId(ulong(fields, "queue of a note")?),
+            key: name(fields, "group of a note")?,
         },
     }))
 }

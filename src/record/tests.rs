@@ -14,7 +14,7 @@ use crate::access::{PasswordHash, Permissions, Tag, TopicPermissions, User, User
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::death_counts::{ConditionCount, DeathCount, DeathOutcome, VhostDeaths};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
-use crate::broker::memo::{ImportMark, MemoFact};
+use crate::broker::memo::{GroupNote, ImportMark, MemoFact};
 use crate::broker::policy::PolicySpec;
 use crate::broker::redrive::{
     RedriveCause, RedriveCounts, RedriveFact, RedriveJob, RedriveOutcome, RedriveSpec,
@@ -337,17 +337,27 @@ fn of_redrives() -> impl Strategy<Value = Fact> {
 }
 
 fn of_memos() -> impl Strategy<Value = Fact> {
-    let parts = (name(), any::<[u64; 2]>(), any::<i64>(), any::<bool>());
-    let fact = parts.prop_map(|(id, [queue, line], at, is_known)| {
-        if !is_known {
-            return MemoFact::ImportForgotten { id };
-        }
-        MemoFact::Imported(ImportMark {
+    let parts = (name(), any::<[u64; 2]>(), any::<i64>(), 0..4_u8);
+    let fact = parts.prop_map(|(id, [queue, line], at, kind)| match kind {
+        0 => MemoFact::ImportForgotten { id },
+        1 => MemoFact::Imported(ImportMark {
             id,
             queue: QueueId(queue),
             line,
             at: Timestamp(at),
-        })
+        }),
+        2 => MemoFact::NoteCleared {
+            queue: QueueId(queue),
+            key: id,
+        },
+        _ => MemoFact::NoteSet(Box::new(GroupNote {
+            queue: QueueId(queue),
+            key: Name::from("1:9c2e41aa"),
+            text: id,
+            by: Name::from(if line % 2 == 0 { "" } else { "alice" }),
+            at: Timestamp(at),
+            empty_since: (line % 3 == 0).then_some(Timestamp(at / 2)),
+        })),
     });
     fact.prop_map(Fact::Memo)
 }
@@ -699,7 +709,7 @@ fn newer_versions_and_unknown_facts_are_named() {
     );
     // All that no version gave out yet, reserved or free.
     for kind in
-        (0..=255).filter(|kind| !matches!(kind, 1..=10 | 24..=29 | 32..=40 | 48..=49 | 64..=76))
+        (0..=255).filter(|kind| !matches!(kind, 1..=10 | 24..=29 | 32..=40 | 48..=51 | 64..=76))
     {
         let mut bytes = stored(Vec::new());
         bytes.push(kind);

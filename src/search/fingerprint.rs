@@ -53,17 +53,17 @@ pub struct Fingerprint {
     pub label: String,
 }
 
-/// Whether a text is written as keys are.
-pub(super) fn is_key(key: &str) -> bool {
-    let digits = key.strip_prefix(VERSION);
-    let is_hash = digits.is_some_and(|digits| {
-        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        digits.len() == 2 * HASH_BYTES && digits.bytes().all(is_digit)
-    });
-    is_hash || key == NEVER_DIED
-}
-
 impl Fingerprint {
+    /// Whether a text is written as keys are.
+    pub fn is_key(key: &str) -> bool {
+        let digits = key.strip_prefix(VERSION);
+        let is_hash = digits.is_some_and(|digits| {
+            let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+            digits.len() == 2 * HASH_BYTES && digits.bytes().all(is_digit)
+        });
+        is_hash || key == NEVER_DIED
+    }
+
     /// The fingerprint of a message by its latest death.
     pub fn of(message: &Message) -> Self {
         let entries = message.history().map(|history| history.entries());

@@ -3,8 +3,7 @@
 use super::candidate::NO_CAUSE;
 use super::contains::Needle;
 use super::death_filter::Names;
-use super::fingerprint::is_key;
-use super::{DeathFilter, FilterError};
+use super::{DeathFilter, FilterError, Fingerprint};
 use crate::base::limits::{
     FILTER_BYTES_MAX, FILTER_VALUE_BYTES_MAX, FILTER_VALUES_MAX, SELECTOR_BYTES_MAX,
 };
@@ -243,7 +242,7 @@ fn causes(part: &'static str, value: &Value) -> Result<Names, FilterError> {
 }
 
 fn groups(part: &'static str, value: &Value) -> Result<Names, FilterError> {
-    match texts(part, value)?.into_iter().find(|key| !is_key(key)) {
+    match texts(part, value)?.into_iter().find(|key| !Fingerprint::is_key(key)) {
         None => names(part, value),
         Some(other) => Err(FilterError::Group {
             found: other.to_owned(),

@@ -45,6 +45,7 @@ mod log;
 mod login;
 mod memory;
 mod metrics;
+mod notes;
 mod paging;
 #[cfg(feature = "cli")]
 mod process;
@@ -53,6 +54,7 @@ mod progress;
 mod rates;
 mod recover;
 mod redriving;
+mod scan;
 #[cfg(feature = "cli")]
 mod service;
 mod setup;

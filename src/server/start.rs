@@ -13,7 +13,7 @@ use super::rates;
 use super::recover::{self, Recovered};
 use super::shared::{ConnectionRates, Shared, Threads};
 use super::sockets::Listeners;
-use super::{alarm, checkpoint, journal, paging, setup, told};
+use super::{alarm, checkpoint, journal, notes, paging, setup, told};
 use crate::base::Gauge;
 use crate::base::locks::{RankedMutex, RankedRwLock};
 use crate::config::Settings;
@@ -86,6 +86,7 @@ fn watch(shared: &Arc<Shared>) {
     let pager = Arc::clone(&shared.node.pager);
     shared.spawn(alarm::watch(shared.node.watch(), pager, limits));
     shared.spawn(told::tell_rest(Arc::clone(shared)));
+    shared.spawn(notes::look(Arc::clone(shared)));
     #[cfg(feature = "http")]
     shared.spawn(rates::sample(Arc::clone(shared)));
     if let Some(store) = &shared.node.store {

@@ -268,8 +268,18 @@ pub fn durable_state(core: &Core, archive: &Archive) -> DurableState {
             .collect(),
         policies,
         redrives: core.redrives().map(durable_job).collect(),
-        memos: core.imports().map(|mark| format!("{mark:?}")).collect(),
+        memos: memos(core),
     }
+}
+
+/// What is remembered for operators, but for notes on queues that a restart does not keep.
+fn memos(core: &Core) -> Vec<String> {
+    let imports = core.imports().map(|mark| format!("{mark:?}"));
+    let durable = |id| core.queue_by_id(id).is_some_and(|queue| queue.durable);
+    let notes = core.notes().filter(|note| durable(note.queue));
+    imports
+        .chain(notes.map(|note| format!("{note:?}")))
+        .collect()
 }
 
 /// A job as a start finds it: why it stands still is found out anew, and messages that the journal did

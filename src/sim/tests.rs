@@ -8,6 +8,7 @@ mod deaths;
 mod failures;
 mod histories;
 mod importing;
+mod noting;
 mod quarantining;
 mod redriving;
 mod registry;

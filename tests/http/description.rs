@@ -29,6 +29,8 @@ fn furnish(api: &Api<'_>) {
     );
     assert_eq!(status, 204);
     api.publish("thing", "a message");
+    let note = json!({"note": "it never died"});
+    api.put("/api/queues/%2F/thing/groups/none/note", &note);
     // It never died, so that it stays.
     api.put("/api/redrives/%2F/thing", &json!({"queue": "thing"}));
 }
@@ -57,6 +59,7 @@ fn filled(path: &str, node: &str, connection: &str) -> String {
         .replace("{limit}", "max-connections")
         .replace("{component}", component)
         .replace("{protocol}", "http")
+        .replace("{key}", "none")
         .replace("{within}", "1")
         .replace("{unit}", "months")
         .replace("{position}", "0")

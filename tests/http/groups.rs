@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::api::Api;
+use crate::folder::Folder;
 use crate::support::RunningBroker;
 
 const QUEUE: &str = "/api/queues/%2F/dead";
@@ -301,4 +302,98 @@ fn a_text_is_looked_for_in_the_first_mebibyte_of_a_body() {
     };
     // The second is behind the first MiB.
     assert_eq!((found("near"), found("far"), found("nowhere")), (1, 0, 0));
+}
+
+fn note_path(key: &str) -> String {
+    format!("{QUEUE}/groups/{key}/note")
+}
+
+/// The note in the only group of the queue, which never died.
+fn note(api: &Api<'_>) -> Value {
+    let answer = api.get(&format!("{QUEUE}/groups"));
+    assert_eq!(answer["groups"][0]["key"], "none");
+    answer["groups"][0]["note"].clone()
+}
+
+fn set_note(api: &Api<'_>, text: &str) -> u16 {
+    api.ask("PUT", &note_path("none"), &json!({ "note": text }))
+        .0
+}
+
+#[test]
+fn a_note_stands_in_its_group_over_a_restart_until_it_is_removed() {
+    let folder = Folder::new("notes");
+    let data = folder.path("data");
+    let arguments = ["--data", &data];
+    let broker = RunningBroker::start(&arguments);
+    let api = Api { broker: &broker };
+    api.put(QUEUE, &json!({"durable": true}));
+    let durable = json!({
+        "properties": {"delivery_mode": 2}, "routing_key": "dead",
+        "payload": "never died", "payload_encoding": "string",
+    });
+    let path = "/api/exchanges/%2F/amq.default/publish";
+    assert_eq!(api.ask("POST", path, &durable).0, 200);
+    assert_eq!(note(&api), Value::Null);
+    assert_eq!(set_note(&api, "ask Bob"), 201);
+    assert_eq!(set_note(&api, "fixed in 2.14.1"), 204);
+    // Although the answer without it is kept.
+    let shown = note(&api);
+    assert_eq!(shown["text"], "fixed in 2.14.1");
+    assert_eq!(shown["by"], "guest");
+    let at = shown["at"].as_i64();
+    assert!(at.is_some_and(|at| at > 1_600_000_000_000), "{shown}");
+    drop(broker);
+    let broker = RunningBroker::start(&arguments);
+    let api = Api { broker: &broker };
+    assert_eq!(note(&api), shown);
+    let by_cause = api.get(&format!("{QUEUE}/groups?by=cause"));
+    assert_eq!(by_cause["groups"][0]["key"], "none");
+    let other = &by_cause["groups"][0]["note"];
+    assert_eq!(*other, Value::Null, "another kind of key");
+    let remove = || api.ask("DELETE", &note_path("none"), &json!({})).0;
+    assert_eq!((remove(), remove()), (204, 404));
+    assert_eq!(note(&api), Value::Null);
+}
+
+#[test]
+fn a_note_that_cannot_stand_is_refused_by_name_and_needs_the_right_to_read() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put(QUEUE, &json!({}));
+    let (note, longer) = (json!({"note": "x"}), "n".repeat(1_025));
+    for (key, body, says) in [
+        ("none", json!({}), "note"),
+        ("none", json!({"note": ""}), "DELETE removes"),
+        ("none", json!({"note": longer}), "1024 bytes"),
+        (
+            "none",
+            json!({"note": "x", "by": "me"}),
+            "'by' is not known",
+        ),
+        ("rejected", note.clone(), "'rejected' is no key"),
+    ] {
+        let (status, answer) = api.ask("PUT", &note_path(key), &body);
+        let reason = answer["reason"].as_str().unwrap_or_default();
+        assert!(status == 400 && reason.contains(says), "{key}: {answer}");
+    }
+    let nowhere = "/api/queues/%2F/no/groups/none/note";
+    assert_eq!(api.ask("PUT", nowhere, &note).0, 404);
+    api.put(
+        "/api/users/ada",
+        &json!({"password": "ada", "tags": "management"}),
+    );
+    let as_ada = |method: &str| {
+        let path = note_path("none");
+        api.send_with("ada", (method, &path), "", &note.to_string())
+            .0
+    };
+    let permit = |read: &str| {
+        let rights = json!({"configure": "", "write": "", "read": read});
+        api.put("/api/permissions/%2F/ada", &rights);
+    };
+    permit("other");
+    assert_eq!((as_ada("PUT"), as_ada("DELETE")), (401, 401));
+    permit("dead");
+    assert_eq!((as_ada("PUT"), as_ada("DELETE")), (201, 204));
 }

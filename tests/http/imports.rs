@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::api::Api;
+use crate::folder::Folder;
 use crate::support::{RunningBroker, run_to_end};
 
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -178,15 +178,6 @@ fn a_connection_that_is_cut_doubles_no_line() {
     assert_eq!(texts(&api), all);
 }
 
-/// A folder of its own, which goes with it.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
-    }
-}
-
 /// `coroner import_messages dead FILE --id move`.
 fn command(broker: &RunningBroker, file: &str) -> Command {
     let url = format!("http://127.0.0.1:{}", broker.http_port);
@@ -205,11 +196,8 @@ fn command(broker: &RunningBroker, file: &str) -> Command {
 
 #[test]
 fn a_file_that_is_imported_over_kills_of_the_broker_is_there_once() {
-    let name = format!("coroner-imports-{}", std::process::id());
-    let folder = Folder(std::env::temp_dir().join(name));
-    std::fs::create_dir_all(&folder.0).expect("a folder");
-    let path = |name: &str| folder.0.join(name).to_string_lossy().into_owned();
-    let (data, file) = (path("data"), path("orders.jsonl"));
+    let folder = Folder::new("imports");
+    let (data, file) = (folder.path("data"), folder.path("orders.jsonl"));
     let mut content = String::new();
     for number in 1..=MANY {
         let mut text = number.to_string();

@@ -15,6 +15,7 @@ mod description;
 mod door;
 mod explain;
 mod export;
+mod folder;
 mod foretold;
 mod groups;
 mod imports;

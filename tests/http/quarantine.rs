@@ -1,39 +1,17 @@
 //! What becomes of dead letters that get nowhere, seen from outside.
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::api::Api;
+use crate::folder::Folder;
 use crate::support::RunningBroker;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Deaths in a test.
 const DEATHS: u64 = 5;
-
-/// A folder of its own, which goes with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("coroner-quarantine-{name}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).expect("a folder");
-        Self(folder)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
-    }
-}
 
 /// The queue `work`, whose dead-letter exchange is deleted again.
 fn arrange(api: &Api<'_>) {
@@ -73,7 +51,7 @@ fn has_quarantine(api: &Api<'_>) -> bool {
 
 #[test]
 fn five_rejected_after_their_exchange_was_deleted_are_in_the_quarantine_also_after_a_crash() {
-    let folder = Folder::new("crash");
+    let folder = Folder::new("quarantine-crash");
     let data = folder.path("data");
     let arguments = ["--data", &data];
     let broker = RunningBroker::start(&arguments);
@@ -143,7 +121,7 @@ fn five_rejected_are_counted_drops_where_settings_say_so() {
 
 #[test]
 fn sighup_brings_another_choice_to_all_vhosts() {
-    let folder = Folder::new("reload");
+    let folder = Folder::new("quarantine-reload");
     let file = folder.path("coroner.toml");
     std::fs::write(&file, "on-undeliverable = \"drop\"\n").expect("written");
     let broker = RunningBroker::start(&["--config", &file]);

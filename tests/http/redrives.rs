@@ -1,6 +1,5 @@
 //! Redrives over HTTP, and over kills of the broker.
 
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +8,7 @@ use fe2o3_amqp::{Connection, Sender, Session};
 use serde_json::{Value, json};
 
 use crate::api::Api;
+use crate::folder::Folder;
 use crate::support::RunningBroker;
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -16,28 +16,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(20);
 /// Dead letters that are moved while the broker is killed again and again.
 const MANY: u64 = 10_000;
-
-/// A folder of its own, which goes with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("coroner-redrive-{name}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).expect("a folder");
-        Self(folder)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
-    }
-}
 
 /// `work` dead-letters to `dlq`.
 fn arrange(api: &Api<'_>) {
@@ -297,8 +275,8 @@ fn who_may_redrive_and_who_may_steer() {
     assert_eq!(api.send("DELETE", path, "").0, 204);
 }
 
-/// Publishes this many durable messages to `work`.
-async fn publish_many(broker: &RunningBroker, count: u64) {
+/// Publishes durable messages with these bodies to `work`.
+async fn publish_many(broker: &RunningBroker, bodies: impl Iterator<Item = Vec<u8>>) {
     let url = format!("amqp://guest:guest@127.0.0.1:{}", broker.port);
     let mut connection = Connection::open("redriven", url.as_str())
         .await
@@ -308,13 +286,13 @@ async fn publish_many(broker: &RunningBroker, count: u64) {
         .await
         .expect("a link");
     let mut outcomes = Vec::new();
-    for number in 0..count {
+    for body in bodies {
         let message = Message::builder()
             .header(Header {
                 durable: true,
                 ..Header::default()
             })
-            .data(number.to_string().into_bytes())
+            .data(body)
             .build();
         outcomes.push(sender.send_batchable(message).await.expect("sent"));
     }
@@ -327,14 +305,15 @@ async fn publish_many(broker: &RunningBroker, count: u64) {
 
 #[test]
 fn a_broker_that_is_killed_again_and_again_moves_each_dead_letter_once() {
-    let folder = Folder::new("killed");
+    let folder = Folder::new("redrive-killed");
     let data = folder.path("data");
     let arguments = ["--data", &data];
     let mut broker = RunningBroker::start(&arguments);
     {
         let api = Api { broker: &broker };
         arrange(&api);
-        let publishing = publish_many(&broker, MANY);
+        let bodies = (0..MANY).map(|number| number.to_string().into_bytes());
+        let publishing = publish_many(&broker, bodies);
         tokio::runtime::Runtime::new()
             .expect("a runtime")
             .block_on(publishing);
@@ -375,4 +354,58 @@ fn a_broker_that_is_killed_again_and_again_moves_each_dead_letter_once() {
     assert_eq!(taken.as_array().expect("messages").len() as u64, MANY);
     let outcome = json!({"accepted": MANY, "died_again": 0, "outstanding": 0, "gone": 0});
     assert_eq!(job(&api, "fix")["outcome"], outcome);
+}
+
+/// Bodies above 256 KiB are in the journal only, and were once taken as not having the text.
+#[test]
+fn a_text_is_looked_for_in_the_first_mebibyte_of_bodies_on_disk() {
+    let folder = Folder::new("redrive-bodies");
+    let data = folder.path("data");
+    let arguments = ["--data", &data];
+    let broker = RunningBroker::start(&arguments);
+    let api = Api { broker: &broker };
+    arrange(&api);
+    let bodies = [(600_000, "near"), (1_200_000, "near"), (900_000, "near")];
+    let bodies = bodies.into_iter().map(|(before, mark)| {
+        let mut body = vec![b'x'; before];
+        body.extend(mark.as_bytes());
+        body.resize(before + 600_000, b'x');
+        body
+    });
+    tokio::runtime::Runtime::new()
+        .expect("a runtime")
+        .block_on(publish_many(&broker, bodies));
+    reject(&api, 3);
+    drop(broker);
+    let broker = RunningBroker::start(&arguments);
+    let api = Api { broker: &broker };
+    let asked = |text: &str| json!({"queue": "dlq", "filter": {"body_contains": text}});
+    for (text, expected) in [("near", 2), ("nowhere", 0)] {
+        let path = "/api/redrives/%2F/dry-run";
+        let (status, dry) = api.ask("POST", path, &asked(text));
+        assert_eq!((status, &dry["matched"]), (200, &json!(expected)), "{dry}");
+        assert_eq!(
+            (&dry["complete"], &dry["next"]),
+            (&json!(true), &Value::Null)
+        );
+        let path = format!("/api/redrives/%2F/{text}");
+        assert_eq!(api.ask("PUT", &path, &asked(text)).0, 201);
+        let counts = wait(&api, text)["counts"].clone();
+        assert_eq!(
+            (&counts["moved"], &counts["left"]),
+            (&json!(expected), &json!(0)),
+            "{counts}"
+        );
+    }
+    // The text of one is behind the first MiB.
+    assert_eq!(both(&api), (2, 1));
+    let wrong = json!({"queue": "dlq", "from": "behind"});
+    let (status, answer) = api.ask("POST", "/api/redrives/%2F/dry-run", &wrong);
+    assert_eq!(status, 400);
+    assert!(
+        answer["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("'from'")),
+        "{answer}"
+    );
 }

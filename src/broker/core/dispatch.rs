@@ -114,6 +114,11 @@ impl Core {
                 lsn,
                 written,
             } => self.spilled(turn, (queue, block), lsn, written),
+            UpkeepCommand::NotesSeen {
+                queue,
+                present,
+                absent,
+            } => self.notes_seen(turn.now, queue, (&present, &absent)),
             UpkeepCommand::WriteDeaths => self.write_all_deaths(turn),
             UpkeepCommand::Alarm { raised } => self.raise_alarm(turn, raised),
         }
@@ -165,6 +170,9 @@ impl Core {
                 route,
                 line,
             } => self.queue_import(turn, &name, (message, route), line),
+            QueueCommand::NoteGroup { name, key, note } => {
+                self.note_group(turn.now, (name, key), note)
+            }
             QueueCommand::ImportBegin { name, id } => self.import_begin(turn.now, &name, &id),
             QueueCommand::Get { name } => self.queue_get(&name),
         }

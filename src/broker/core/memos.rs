@@ -1,18 +1,21 @@
-//! What a vhost remembers for its operators: how far their imports came. [evidence part 11]
+//! What a vhost remembers for its operators: how far their imports came, see also
+//! [`super::notes`]. [evidence part 11]
 
 use std::collections::BTreeMap;
 
 use super::Core;
+use super::notes::Notes;
 use super::redrive::since;
 use crate::base::limits::{IMPORT_IDLE_MS, IMPORT_KEPT_MS, IMPORTS_KEPT_MAX};
 use crate::base::{Lsn, Name, Now, QueueId};
-use crate::broker::memo::{ImportLine, ImportMark, MemoFact};
+use crate::broker::memo::{GroupNote, ImportLine, ImportMark, MemoFact};
 use crate::broker::{Error, Fact, Reply};
 
 /// The memos of a vhost.
 #[derive(Debug, Default)]
 pub(super) struct Memos {
     imports: BTreeMap<Name, Import>,
+    pub(super) notes: Notes,
 }
 
 /// How far an import came, and the record that says so; 0: one that a start has read.
@@ -20,10 +23,13 @@ pub(super) struct Memos {
 struct Import(ImportMark, Lsn);
 
 impl Memos {
-    /// The memos as facts of a checkpoint.
-    pub(super) fn facts(&self) -> impl Iterator<Item = Fact> {
+    /// The memos as facts of a checkpoint: notes on queues that a start keeps.
+    pub(super) fn facts(&self, is_kept: impl Fn(QueueId) -> bool) -> impl Iterator<Item = Fact> {
         let imports = self.imports.values();
-        imports.map(|Import(mark, _)| Fact::Memo(MemoFact::Imported(mark.clone())))
+        let imports = imports.map(|Import(mark, _)| MemoFact::Imported(mark.clone()));
+        let notes = self.notes.all().filter(move |note| is_kept(note.queue));
+        let notes = notes.map(|note| MemoFact::NoteSet(Box::new(note.clone())));
+        imports.chain(notes).map(Fact::Memo)
     }
 
     /// Applies a fact that was read from the journal.
@@ -36,6 +42,8 @@ impl Memos {
             MemoFact::ImportForgotten { id } => {
                 self.imports.remove(id);
             }
+            MemoFact::NoteSet(note) => self.notes.set(GroupNote::clone(note)),
+            MemoFact::NoteCleared { queue, key } => self.notes.clear(*queue, key),
         }
     }
 }

@@ -22,6 +22,7 @@ mod foresee;
 mod import;
 mod ledger;
 mod memos;
+mod notes;
 mod paging;
 mod publish;
 mod publishers;

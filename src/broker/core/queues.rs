@@ -360,6 +360,7 @@ impl Core {
             self.recorder
                 .push(Fact::Topology(TopologyFact::QueueDeleted { queue: id }));
         }
+        self.memos.notes.forget_queue(id);
         if self.deaths.forget(&queue) {
             self.write_vhost_deaths();
         }

@@ -131,7 +131,7 @@ impl Core {
                     facts.push(Fact::VhostDeaths(Box::new(self.deaths.vhost.clone())));
                 }
                 facts.extend(self.redrives.facts());
-                facts.extend(self.memos.facts());
+                facts.extend(self.memos.facts(|queue| self.is_kept(queue)));
                 CopyStep::Messages
             }
             CopyStep::Messages => {

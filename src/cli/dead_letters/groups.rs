@@ -81,6 +81,7 @@ impl DeadLetterGroups {
                 "count": group.get("count"),
                 "newest": newest,
                 "what": group.get("label"),
+                "note": pick(group, "note.text"),
             })
         });
         let columns = [
@@ -89,11 +90,16 @@ impl DeadLetterGroups {
             ("newest", "newest"),
             ("what", "what"),
         ];
-        let columns = columns.map(|(shown, path)| Column {
-            shown: shown.to_owned(),
-            path: path.to_owned(),
-        });
         let rows: Vec<Value> = rows.collect();
+        let has_note = |row: &Value| row.get("note").is_some_and(Value::is_string);
+        let note = rows.iter().any(has_note).then_some(("note", "note"));
+        let columns = columns.into_iter().chain(note);
+        let columns: Vec<Column> = columns
+            .map(|(shown, path)| Column {
+                shown: shown.to_owned(),
+                path: path.to_owned(),
+            })
+            .collect();
         if rows.is_empty() && !out.is_separated() {
             let which = if self.filter.is_any() { "such " } else { "" };
             return out.done(format_args!("no {which}messages in queue '{}'", self.name));

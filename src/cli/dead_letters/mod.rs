@@ -6,9 +6,11 @@ mod export;
 mod filter;
 mod groups;
 mod import;
+mod notes;
 
 pub(super) use discard::DiscardMessage;
 pub(super) use export::ExportMessages;
 pub(super) use filter::{FilterFlags, MessageFlags};
 pub(super) use groups::DeadLetterGroups;
 pub(super) use import::ImportMessages;
+pub(super) use notes::{ClearGroupNote, SetGroupNote};

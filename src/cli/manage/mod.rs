@@ -99,6 +99,8 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<messages::GetMessages>(),
     entry::<super::deaths::Deaths>(),
     entry::<super::dead_letters::DeadLetterGroups>(),
+    entry::<super::dead_letters::SetGroupNote>(),
+    entry::<super::dead_letters::ClearGroupNote>(),
     entry::<super::dead_letters::DiscardMessage>(),
     entry::<super::explain::Explain>(),
     entry::<super::lint::Lint>(),

@@ -15,6 +15,8 @@ impl Endpoint {
             Self::GetMessages => "get messages",
             Self::DiscardMessage => "discard message",
             Self::RetryDelayed => "retry delayed messages",
+            Self::PutGroupNote => "set group note",
+            Self::DeleteGroupNote => "clear group note",
             Self::ImportMessages => "import messages",
             Self::PutExchange => "declare exchange",
             Self::DeleteExchange => "delete exchange",

@@ -106,6 +106,10 @@ pub enum Endpoint {
     ImportMessages,
     /// Counts the messages of a queue by what they have in common.
     Groups,
+    /// Writes a note on a group of dead letters.
+    PutGroupNote,
+    /// Removes a note on a group of dead letters.
+    DeleteGroupNote,
     /// Explains a message of a queue.
     ExplainMessage,
     /// Shows the name of the broker.

@@ -234,6 +234,8 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::DiscardMessage => messages::discard(&call).await,
         Endpoint::RetryDelayed => messages::retry(&call).await,
         Endpoint::Groups => groups::groups(&call).await,
+        Endpoint::PutGroupNote => groups::put_note(&call).await,
+        Endpoint::DeleteGroupNote => groups::delete_note(&call).await,
         Endpoint::ExplainMessage => explain::explain(&call).await,
         Endpoint::Publish => messages::publish(&call).await,
         Endpoint::QueueBindings => objects::bindings_to_queue(&call).await,

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::api::Call;
 use super::messages::{position, readable_queue, wanted_state};
 use super::reply::{Chunks, Reply};
-use super::scan::{Scan, may_ask_for_users, turn_now};
+use super::scan::{may_ask_for_users, turn_now};
 use crate::base::limits::SCAN_SLICE;
 use crate::base::{Now, Timestamp};
 use crate::deaths::Viewer;
@@ -29,7 +29,7 @@ pub(super) fn export(call: &Call<'_>) -> Result<Reply, Failure> {
     let place = (wanted_state(query)?, position(query, "from")?);
     may_ask_for_users(call, &filter)?;
     let name = readable_queue(call)?;
-    let mut scan = Scan::new(call, name, place, filter)?;
+    let mut scan = call.scan(name, place, filter)?;
     let turn = turn_now()?;
     let (store, identity) = (call.shared.node.store.clone(), call.identity.clone());
     let now = call.shared.clock.now();
@@ -49,8 +49,8 @@ pub(super) fn export(call: &Call<'_>) -> Result<Reply, Failure> {
                         break false;
                     }
                 }
-                Err(failure) => {
-                    tracing::warn!(reason = failure.reason, "an export ends early");
+                Err(error) => {
+                    tracing::warn!(%error, "an export ends early");
                     break false;
                 }
             }

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::api::Call;
 use super::messages::{position, readable_queue, wanted_state};
 use super::reply::Reply;
-use super::scan::{Scan, may_ask_for_users, scanning};
+use super::scan::{may_ask_for_users, scanning};
 use super::work::failed;
 use crate::base::Name;
 use crate::base::limits::{GROUPS_KEPT_MS, GROUPS_SCAN_MS, GROUPS_SCANNED_MAX, SCAN_SLICE};
+use crate::management::Status;
 use crate::management::http::json::groups::{self, Scanned};
 use crate::management::http::{Failure, filter_of_query};
 use crate::search::{By, Groups};
@@ -41,10 +44,11 @@ pub(super) async fn groups(call: &Call<'_>) -> Result<Reply, Failure> {
     let now = shared.clock.now();
     let before = queue_state(&vhost, &queue)?;
     if let Some(kept) = shared.groups.find(&question, &before, now.mono) {
-        return Ok(Reply::Json((*kept).clone()));
+        return Ok(Reply::Json(with_notes(&kept, (&vhost, &queue))?));
     }
-    let mut scan = Scan::new(call, queue.clone(), (state, from), filter)?;
+    let mut scan = call.scan(queue.clone(), (state, from), filter)?;
     let identity = call.identity.clone();
+    let noted = (Arc::clone(&vhost), queue.clone());
     let answer = scanning(move || {
         let mut groups = Groups::new(by);
         let deadline = now.mono.plus(GROUPS_SCAN_MS);
@@ -75,7 +79,49 @@ pub(super) async fn groups(call: &Call<'_>) -> Result<Reply, Failure> {
         }
         Ok(answer)
     });
-    Ok(Reply::Json((*answer.await?).clone()))
+    let answer = answer.await?;
+    Ok(Reply::Json(with_notes(&answer, (&noted.0, &noted.1))?))
+}
+
+/// `PUT /api/queues/VHOST/NAME/groups/KEY/note`.
+pub(super) async fn put_note(call: &Call<'_>) -> Result<Reply, Failure> {
+    let queue = readable_queue(call)?;
+    let fields = call.fields()?;
+    fields.allow(&["note"])?;
+    fields.require(&["note"])?;
+    let text = fields.text("note")?.unwrap_or_default();
+    let created = note(call, &queue, Some((text, &call.identity.name))).await?;
+    let warnings = Vec::new();
+    Ok(Reply::Stored { created, warnings })
+}
+
+/// `DELETE /api/queues/VHOST/NAME/groups/KEY/note`.
+pub(super) async fn delete_note(call: &Call<'_>) -> Result<Reply, Failure> {
+    let queue = readable_queue(call)?;
+    note(call, &queue, None).await?;
+    Ok(Reply::Done)
+}
+
+async fn note(call: &Call<'_>, queue: &Name, note: Option<(&str, &str)>) -> Result<bool, Failure> {
+    let (vhost, key) = (call.params.get("vhost"), call.params.get("key"));
+    let noted = call.admin().note_group((&vhost, queue, &key), note).await;
+    noted.map_err(|refusal| match refusal.status {
+        Status::TooMany => Failure::too_many(refusal.why),
+        _ => refusal.into(),
+    })
+}
+
+/// The answer with the notes of its groups, as they stand now: they are not kept with it.
+fn with_notes(answer: &Value, (vhost, queue): (&Vhost, &Name)) -> Result<Value, Failure> {
+    let mut answer = answer.clone();
+    let notes = vhost.look(|core| {
+        let queue = core.queue(queue).map(|queue| queue.id)?;
+        Some(core.notes_of(queue).cloned().collect::<Vec<_>>())
+    });
+    for note in notes.map_err(failed)?.unwrap_or_default() {
+        groups::add_note(&mut answer, &note);
+    }
+    Ok(answer)
 }
 
 fn queue_state(vhost: &Vhost, queue: &Name) -> Result<QueueState, Failure> {

@@ -10,7 +10,7 @@ use super::aside::aside;
 use super::objects::exchange_name;
 use super::reply::Reply;
 use super::rights::require;
-use super::scan::{Scan, may_ask_for_users};
+use super::scan::may_ask_for_users;
 use super::visitor::Visitor;
 use super::work::failed;
 use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
@@ -299,7 +299,7 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     let count = unsigned(query, "count", BROWSE_COUNT)?.min(COUNT_MAX);
     may_ask_for_users(call, &filter)?;
     let name = readable_queue(call)?;
-    let mut scan = Scan::new(call, name, place, filter)?;
+    let mut scan = call.scan(name, place, filter)?;
     let (store, identity) = (call.shared.node.store.clone(), call.identity.clone());
     let mut answer = Answer::new(call.shared.node.alarms.connections());
     aside(move || {

@@ -1,20 +1,33 @@
-//! Looking through the messages of a queue for those that a filter means: in slices, so that no
-//! hold of the core's lock is long, those on disk too.
-
-use std::sync::Arc;
+//! How many requests look through queues at a time, and what their users may ask for.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::api::Call;
-use super::work::failed;
-use crate::base::limits::{HTTP_SCANS_MAX, HTTP_STREAMS_MAX, SCAN_SLICE};
+use crate::base::limits::{HTTP_SCANS_MAX, HTTP_STREAMS_MAX};
 use crate::base::{Name, Position};
 use crate::broker::queue::MessageState;
 use crate::management::http::Failure;
-use crate::node::ShownMessage;
-use crate::search::{DeathFilter, Verdict};
-use crate::server::yielding::give_way;
-use crate::server::{Store, Vhost};
+use crate::search::DeathFilter;
+use crate::server::scan::{Scan, ScanError};
+
+impl From<ScanError> for Failure {
+    fn from(error: ScanError) -> Self {
+        Self::unavailable(error.to_string())
+    }
+}
+
+impl Call<'_> {
+    /// A scan of the messages of a queue in one state, from a position on.
+    pub(super) fn scan(
+        &self,
+        queue: Name,
+        place: (MessageState, Position),
+        filter: DeathFilter,
+    ) -> Result<Scan, Failure> {
+        let store = self.shared.node.store.clone();
+        Ok(Scan::new((self.vhost()?, store), queue, place, filter))
+    }
+}
 
 /// Permits for looking through whole queues, which takes seconds: other long work goes on beside.
 static SCANS: Semaphore = Semaphore::const_new(HTTP_SCANS_MAX);
@@ -51,108 +64,6 @@ pub(super) async fn scanning<T: Send + 'static>(
     });
     let failed = |_| Err(Failure::unavailable("the work failed, the log says why"));
     done.await.unwrap_or_else(failed)
-}
-
-/// A queue that is being looked through.
-pub(super) struct Scan {
-    vhost: Arc<Vhost>,
-    store: Option<Arc<Store>>,
-    queue: Name,
-    state: MessageState,
-    filter: DeathFilter,
-    /// Where it goes on; none: it is through.
-    next: Option<Position>,
-    /// Messages that were looked at.
-    scanned: u64,
-}
-
-impl Scan {
-    /// A scan of the messages in one state, from a position on.
-    pub(super) fn new(
-        call: &Call<'_>,
-        queue: Name,
-        (state, from): (MessageState, Position),
-        filter: DeathFilter,
-    ) -> Result<Self, Failure> {
-        Ok(Self {
-            vhost: call.vhost()?,
-            store: call.shared.node.store.clone(),
-            queue,
-            state,
-            filter,
-            next: Some(from),
-            scanned: 0,
-        })
-    }
-
-    /// Where it goes on; none: it is through.
-    pub(super) const fn next(&self) -> Option<Position> {
-        self.next
-    }
-
-    /// Goes on at this position, in front of what it saw.
-    pub(super) const fn go_back(&mut self, position: Position) {
-        self.next = Some(position);
-    }
-
-    /// Number of messages that were looked at.
-    pub(super) const fn scanned(&self) -> u64 {
-        self.scanned
-    }
-
-    /// The messages that the filter means among the next few, at most `found_max`; none: the queue
-    /// is through. Blocks on the disk, and yields the processor first.
-    pub(super) fn slice(&mut self, found_max: usize) -> Result<Option<Vec<ShownMessage>>, Failure> {
-        give_way();
-        let Some(from) = self.next else {
-            return Ok(None);
-        };
-        let (from, count) = match self.filter.positions() {
-            None if self.filter.is_empty() => (from, found_max.min(SCAN_SLICE)),
-            // Few of them may be meant.
-            None => (from, SCAN_SLICE),
-            Some(positions) => {
-                let place = positions.partition_point(|position| *position < from.0);
-                let Some(position) = positions.get(place) else {
-                    self.next = None;
-                    return Ok(Some(Vec::new()));
-                };
-                (Position(*position), 1)
-            }
-        };
-        let piece = self.vhost.browse(&self.queue, self.state, from, count);
-        let piece = piece.map_err(failed)?;
-        self.next = piece.next;
-        let mut found = Vec::new();
-        for seen in piece.messages {
-            if found.len() == found_max {
-                self.next = Some(seen.position);
-                break;
-            }
-            self.scanned += 1;
-            if self.is_meant(&seen)? {
-                found.push(seen);
-            }
-        }
-        Ok(Some(found))
-    }
-
-    fn is_meant(&self, seen: &ShownMessage) -> Result<bool, Failure> {
-        let candidate = seen.candidate();
-        match self.filter.verdict(&candidate) {
-            Verdict::Matches => Ok(true),
-            Verdict::Differs => Ok(false),
-            Verdict::NeedsBody => {
-                let body = seen.message.blob().zip(self.store.as_ref());
-                let bytes = DeathFilter::body_bytes(&candidate);
-                let begin = body.and_then(|(body, store)| store.read_beginning(**body, bytes));
-                let missing =
-                    || Failure::unavailable("a message cannot be read back from the journal now");
-                let begin = begin.ok_or_else(missing)?;
-                Ok(self.filter.is_in(&candidate, &begin))
-            }
-        }
-    }
 }
 
 /// Checks that the filter names no users but the one that asks, unless that one may see all.

@@ -227,6 +227,7 @@ impl Restoring {
         self.core.names.remove(&queue.name);
         self.core.router.queue_removed(&queue.name);
         self.core.pending_queues.remove(&id);
+        self.core.memos.notes.forget_queue(id);
     }
 
     /// Adds a message that entered. Its envelope is in this record.

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::put;
 use crate::base::{Position, Timestamp};
+use crate::broker::memo::GroupNote;
 use crate::search::{By, Counted, Group};
 
 /// How far a queue was looked through for an answer.
@@ -40,6 +42,23 @@ pub fn position(position: Position) -> Value {
     json!(position.to_string())
 }
 
+/// Puts a note into the group that it is on, if that is shown.
+pub fn add_note(groups: &mut Value, note: &GroupNote) {
+    if groups.get("by").and_then(Value::as_str) != Some(By::Group.as_str()) {
+        return;
+    }
+    let shown = groups.get_mut("groups").and_then(Value::as_array_mut);
+    let has_key = |group: &&mut Value| group.get("key").and_then(Value::as_str) == Some(&note.key);
+    if let Some(group) = shown.and_then(|groups| groups.iter_mut().find(has_key)) {
+        let (text, by) = (&*note.text, &*note.by);
+        put(
+            group,
+            "note",
+            json!({ "text": text, "by": by, "at": note.at.0 }),
+        );
+    }
+}
+
 fn group(group: &Group, all: u64) -> Value {
     #[allow(
         clippy::cast_precision_loss,
@@ -54,6 +73,7 @@ fn group(group: &Group, all: u64) -> Value {
         "share": share,
         "oldest": time(group.oldest),
         "newest": time(group.newest),
+        "note": null,
         "sample": group.sample.iter().copied().map(position).collect::<Vec<_>>(),
     })
 }

@@ -343,6 +343,20 @@ pub(super) const ROUTES: &[Route] = &[
         "Dead letters of a queue by what they have in common, with counts (not in RabbitMQ)",
     ),
     route(
+        Method::Put,
+        "/api/queues/{vhost}/{name}/groups/{key}/note",
+        Endpoint::PutGroupNote,
+        Access::Vhost,
+        "Writes a note on a group of dead letters (not in RabbitMQ)",
+    ),
+    route(
+        Method::Delete,
+        "/api/queues/{vhost}/{name}/groups/{key}/note",
+        Endpoint::DeleteGroupNote,
+        Access::Vhost,
+        "Removes a note on a group of dead letters (not in RabbitMQ)",
+    ),
+    route(
         Method::Get,
         "/api/queues/{vhost}/{name}/messages/{position}/explain",
         Endpoint::ExplainMessage,
