@@ -349,6 +349,15 @@ pub enum UpkeepCommand {
     ConsumerTimeout(u64),
     /// A block was read back, as [`Effects::loads`](super::Effects::loads) asked.
     PagedIn(PagedIn),
+    /// A body was looked into, as [`Effects::looks`](super::Effects::looks) asked.
+    BodyLooked {
+        /// The number of the redrive.
+        job: u64,
+        /// The position of the message in the source.
+        position: Position,
+        /// Whether it has the text; also false where it cannot be read.
+        has_text: bool,
+    },
     /// Evict blocks, the newest first.
     PageOut {
         /// Memory to free, about, in bytes.

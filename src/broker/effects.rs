@@ -7,6 +7,7 @@ use crate::broker::queue::Garbage;
 use crate::broker::{Effect, ObjectKind, Record, Warning};
 use crate::deaths::{Evidence, QuarantineCause, Reason};
 use crate::message::{Message, Route};
+use crate::search::DeathFilter;
 
 /// What one batch of commands wants done outside, in order. Reused from batch to batch.
 #[derive(Debug, Default)]
@@ -20,6 +21,9 @@ pub struct Effects {
     pub released: Vec<Lsn>,
     /// Blocks to read back; each is answered by [`UpkeepCommand::PagedIn`](super::UpkeepCommand::PagedIn).
     pub loads: Vec<PageIn>,
+    /// Bodies to look into; each is answered by
+    /// [`UpkeepCommand::BodyLooked`](super::UpkeepCommand::BodyLooked).
+    pub looks: Vec<BodyLook>,
     /// Blocks to spill; each is answered by [`UpkeepCommand::Spilled`](super::UpkeepCommand::Spilled).
     pub spills: Vec<Spill>,
     /// Log lines, rate-limited.
@@ -44,6 +48,7 @@ impl Effects {
             && self.records.is_empty()
             && self.released.is_empty()
             && self.loads.is_empty()
+            && self.looks.is_empty()
             && self.spills.is_empty()
             && self.log.is_empty()
     }
@@ -54,6 +59,7 @@ impl Effects {
         self.records.clear();
         self.released.clear();
         self.loads.clear();
+        self.looks.clear();
         self.spills.clear();
         self.log.clear();
         self.garbage.clear();
@@ -74,6 +80,19 @@ pub struct PageIn {
     pub block: Position,
     /// The messages to read, by position.
     pub wanted: Vec<Wanted>,
+}
+
+/// A body on disk in which the filter of a redrive is to look for its text.
+#[derive(Clone, Debug)]
+pub struct BodyLook {
+    /// The number of the redrive.
+    pub job: u64,
+    /// The position of the message in the source.
+    pub position: Position,
+    /// The message, which names its body.
+    pub message: Arc<Message>,
+    /// The filter, of which all other parts hold.
+    pub filter: Arc<DeathFilter>,
 }
 
 /// Where the bytes of an evicted message are on disk.

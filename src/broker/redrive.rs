@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::access::{Permissions, Right};
 use crate::base::{Name, Position, QueueId, Timestamp};
 use crate::broker::registry::TopicMap;
-use crate::search::{Candidate, DeathFilter, Verdict};
+use crate::search::{Candidate, DeathFilter, Judged, Verdict};
 
 /// What a redrive is asked to do.
 #[derive(Clone, PartialEq, Debug)]
@@ -346,14 +346,14 @@ impl RedriveSpec {
         }
     }
 
-    /// Whether a message of the source is meant, and the estimated time of asking, in nanoseconds.
-    /// What is not in memory of a large body is not looked into.
-    pub fn means(&self, candidate: &Candidate<'_>) -> (bool, u64) {
-        let Some(filter) = &self.filter else {
-            return (true, 0);
+    /// Whether a message of the source is meant.
+    pub fn judge(&self, candidate: &Candidate<'_>) -> Judged {
+        let all = Judged {
+            verdict: Verdict::Matches,
+            spent_ns: 0,
         };
-        let judged = filter.judge(candidate);
-        (judged.verdict == Verdict::Matches, judged.spent_ns)
+        let filter = self.filter.as_ref();
+        filter.map_or(all, |filter| filter.judge(candidate))
     }
 }
 

@@ -33,14 +33,16 @@ pub use body::{BindingBody, ExchangeBody, QueueBody};
 pub use explain::{
     Culprit, Explanation, LifeStep, NextStep, TargetQueue, TracedSetting, Whereabouts,
 };
+pub(crate) use group_note::check_group_note;
 #[cfg(test)]
 pub use node::handle;
-pub(crate) use group_note::check_group_note;
 pub use node::{Answer, Audited, Caller, Outcome, Prepared, Progress, RequestError};
 pub use operations::{DeclaredQueue, DeleteIf, Operations};
 pub use path::{BindingPath, BindingsQuery};
+pub(crate) use redriving::{
+    DryRunPlace, check_id, check_note, check_redrive_id, rate_milli, share_ppm,
+};
 pub use redriving::{RedriveForecast, RedriveGoal, RedriveRequest, RedriveStatus};
-pub(crate) use redriving::{check_id, check_note, check_redrive_id, rate_milli, share_ppm};
 pub use refusal::{Refusal, Status};
 
 #[cfg(test)]

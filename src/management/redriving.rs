@@ -1,10 +1,12 @@
 //! Redrives as a program that embeds the broker asks for them and is told of them. [evidence part 6]
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::Refusal;
 use crate::base::limits::{REDRIVE_ID_BYTES_MAX, REDRIVE_NOTE_BYTES_MAX, REDRIVE_RATE_MAX};
-use crate::base::{Name, check_routing_key};
+use crate::base::{Name, Position, check_routing_key};
+use crate::broker::queue::MessageState;
 use crate::broker::redrive::{RedriveCause, RedriveJob, RedriveSpec, RedriveStop, RedriveTarget};
 use crate::search::DeathFilter;
 use crate::wire::Value;
@@ -315,6 +317,9 @@ pub struct RedriveForecast {
     pub scanned: u64,
     /// Whether all were looked at, within 1,000,000 messages and 10 s.
     pub is_complete: bool,
+    /// Where [`Admin::redrive_dry_run_from`](crate::Admin::redrive_dry_run_from) goes on; none: all
+    /// were looked at.
+    pub next: Option<String>,
     /// The queues that messages would go to.
     pub targets: Vec<RedriveGoal>,
     /// Messages that would be dropped.
@@ -331,6 +336,51 @@ pub struct RedriveForecast {
     pub sample: Vec<u64>,
     /// What whoever asks should know before.
     pub warnings: Vec<String>,
+}
+
+/// Where a dry run goes on, in words `STATE:POSITION`: it looks at the ready messages first, then at
+/// those that a redrive passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DryRunPlace {
+    pub(crate) state: MessageState,
+    pub(crate) position: Position,
+}
+
+impl DryRunPlace {
+    /// The beginning of a queue.
+    pub(crate) const BEGIN: Self = Self {
+        state: MessageState::Ready,
+        position: Position(0),
+    };
+    /// The states as other requests name them.
+    const STATES: [(MessageState, &'static str); 4] = [
+        (MessageState::Ready, "ready"),
+        (MessageState::Held, "unacknowledged"),
+        (MessageState::Dying, "dead_pending"),
+        (MessageState::Delayed, "delayed"),
+    ];
+
+    /// Reads what [`RedriveForecast::next`] said.
+    pub(crate) fn parse(text: &str) -> Result<Self, Refusal> {
+        let place = text.split_once(':').and_then(|(word, position)| {
+            let mut states = Self::STATES.into_iter();
+            let (state, _) = states.find(|(_, known)| *known == word)?;
+            let position = position.parse().ok().map(Position)?;
+            Some(Self { state, position })
+        });
+        place.ok_or_else(|| {
+            Refusal::bad_request("the field 'from' must be the 'next' of a dry run before")
+        })
+    }
+}
+
+impl fmt::Display for DryRunPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut states = Self::STATES.iter();
+        let word = states.find(|(state, _)| *state == self.state);
+        let word = word.map_or("", |(_, word)| *word);
+        write!(f, "{word}:{}", self.position.0)
+    }
 }
 
 /// A queue that a redrive would move messages to.
@@ -360,6 +410,19 @@ mod tests {
         }
         for id in ["", "a b", "\u{e4}", "a/b", &"x".repeat(65)] {
             assert!(check_redrive_id(id).is_err(), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_place_of_a_dry_run_is_read_as_it_is_told() {
+        for state in MessageState::ALL {
+            let position = Position(1_000_001);
+            let place = DryRunPlace { state, position };
+            assert_eq!(DryRunPlace::parse(&place.to_string()), Ok(place));
+        }
+        for text in ["", "ready", "ready:", "ready:-1", "held:1", "ready:1:2"] {
+            let why = DryRunPlace::parse(text).unwrap_err().why;
+            assert!(why.contains("'from'"), "{text}: {why}");
         }
     }
 

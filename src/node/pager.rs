@@ -21,7 +21,7 @@ use super::outbox::Outbox;
 use super::store::Store;
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Lsn, Name, Signal};
-use crate::broker::{Memory, PageIn, Spill};
+use crate::broker::{BodyLook, Memory, PageIn, Spill};
 use crate::record;
 use crate::store::{self, Disk, is_spilled};
 
@@ -73,8 +73,8 @@ pub(crate) struct Pager<D: Disk> {
     waiters: RankedMutex<rank::PagerWaiters, Vec<Arc<Outbox>>>,
     /// Whether anything was spilled: then released bodies may be spilled pieces.
     has_spilled: AtomicBool,
-    /// Blocks to page in.
-    pub(crate) loads: Jobs<(Name, PageIn)>,
+    /// What is to be read back.
+    pub(crate) loads: Jobs<(Name, ReadBack)>,
     /// Jobs of the evicting thread.
     pub(crate) evictions: Arc<Jobs<EvictionJob>>,
     /// The time before which nothing is spilled, after a failure.
@@ -120,6 +120,8 @@ impl MemoryWakes {
 pub(crate) struct PagingWants {
     /// Blocks to page in.
     pub(crate) loads: Vec<PageIn>,
+    /// Bodies to look into.
+    pub(crate) looks: Vec<BodyLook>,
     /// Blocks to spill.
     pub(crate) spills: Vec<Spill>,
     /// Spilled pieces to release.
@@ -133,6 +135,15 @@ const fn unlimited_if_0(budget_bytes: u64) -> u64 {
     } else {
         budget_bytes
     }
+}
+
+/// A job of the thread that reads.
+#[derive(Debug)]
+pub(crate) enum ReadBack {
+    /// Page a block in.
+    Block(PageIn),
+    /// Look into a body.
+    Body(BodyLook),
 }
 
 /// A job of the evicting thread.
@@ -291,10 +302,12 @@ impl<D: Disk> Pager<D> {
     pub(crate) fn take(&self, vhost: &Name, wants: PagingWants) {
         let PagingWants {
             loads,
+            looks,
             spills,
             unspills,
         } = wants;
-        let loads = loads.into_iter();
+        let looks = looks.into_iter().map(ReadBack::Body);
+        let loads = loads.into_iter().map(ReadBack::Block).chain(looks);
         self.loads.push(loads.map(|load| (vhost.clone(), load)));
         let spills = spills.into_iter();
         let spills = spills.map(|spill| EvictionJob::Spill(vhost.clone(), spill));

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use super::pager::{EvictionJob, Pager};
+use super::pager::{EvictionJob, Pager, ReadBack};
 use super::vhosts::Vhosts;
 #[cfg(test)]
 use crate::base::Lsn;
 use crate::base::Name;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::broker::{Command, PageIn, UpkeepCommand};
+use crate::broker::{Command, UpkeepCommand};
 use crate::store::Disk;
 
 /// Bytes that one command evicts at most: the core's lock is held for it.
@@ -34,19 +34,29 @@ pub(crate) struct Paging<D: Disk> {
 }
 
 impl<D: Disk> Paging<D> {
-    /// Reads the block that a vhost asked for and hands it to the vhost. Blocks.
-    pub(crate) fn load(&self, (name, load): &(Name, PageIn)) {
+    /// Reads what a vhost asked for, and tells the vhost. Blocks.
+    pub(crate) fn load(&self, (name, load): &(Name, ReadBack)) {
         let Some(vhost) = self.vhosts.get(name) else {
             return;
         };
-        let loaded = self.pager.read(load, |record, error| {
-            tracing::error!(
-                vhost = %name, record = record.0, %error,
-                "messages cannot be read back and are dropped"
-            );
-        });
+        let read = match load {
+            ReadBack::Block(load) => {
+                let loaded = self.pager.read(load, |record, error| {
+                    tracing::error!(
+                        vhost = %name, record = record.0, %error,
+                        "messages cannot be read back and are dropped"
+                    );
+                });
+                UpkeepCommand::PagedIn(loaded)
+            }
+            ReadBack::Body(look) => UpkeepCommand::BodyLooked {
+                job: look.job,
+                position: look.position,
+                has_text: self.pager.look_into(look),
+            },
+        };
         // A failed vhost reports that itself.
-        let _ = vhost.command(Command::Upkeep(UpkeepCommand::PagedIn(loaded)));
+        let _ = vhost.command(Command::Upkeep(read));
     }
 
     /// Does one step of eviction. Blocks.

@@ -7,6 +7,7 @@ use crate::base::limits::FILTER_BODY_BYTES_MAX;
 use crate::base::{Name, Timestamp};
 use crate::deaths::Reason;
 use crate::filter::Selector;
+use crate::message::Message;
 
 /// Which dead letters of a queue are meant. All parts that are given must hold, of a part with
 /// several values one; those about a death look at the latest. Without parts all messages match.
@@ -158,16 +159,16 @@ impl DeathFilter {
 
     /// Whether the body of a streamed message has what is looked for, given the beginning of its
     /// bare bytes ([`DeathFilter::body_bytes`] of them, if there are that many).
-    pub fn is_in(&self, candidate: &Candidate<'_>, bare: &[u8]) -> bool {
+    pub fn is_in(&self, message: &Message, bare: &[u8]) -> bool {
         self.body_contains.as_ref().is_none_or(|(_, needle)| {
-            let body = contains::streamed(candidate.message, bare);
+            let body = contains::streamed(message, bare);
             needle.is_in(&body)
         })
     }
 
     /// Bytes of the bare message of a streamed message that [`DeathFilter::is_in`] looks at.
-    pub fn body_bytes(candidate: &Candidate<'_>) -> usize {
-        candidate.message.body_start() + FILTER_BODY_BYTES_MAX
+    pub fn body_bytes(message: &Message) -> usize {
+        message.body_start() + FILTER_BODY_BYTES_MAX
     }
 
     fn fits_place(&self, candidate: &Candidate<'_>) -> bool {

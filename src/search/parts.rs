@@ -242,7 +242,10 @@ fn causes(part: &'static str, value: &Value) -> Result<Names, FilterError> {
 }
 
 fn groups(part: &'static str, value: &Value) -> Result<Names, FilterError> {
-    match texts(part, value)?.into_iter().find(|key| !Fingerprint::is_key(key)) {
+    match texts(part, value)?
+        .into_iter()
+        .find(|key| !Fingerprint::is_key(key))
+    {
         None => names(part, value),
         Some(other) => Err(FilterError::Group {
             found: other.to_owned(),

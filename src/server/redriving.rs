@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Vhost;
 use super::admin::{Admin, failed, internal};
+use super::scan::is_meant;
 use super::yielding::give_way;
+use super::{Store, Vhost};
 use crate::base::limits::{REDRIVE_DRY_RUN_MAX, REDRIVE_DRY_RUN_MS_MAX, REDRIVE_SAMPLE_MAX};
 use crate::base::{Name, Position, QueueId};
 use crate::broker::queue::{MessageState, subqueue};
@@ -14,7 +15,8 @@ use crate::broker::redrive::{
 };
 use crate::broker::{Command, Core, Error, Reply};
 use crate::management::{
-    RedriveForecast, RedriveGoal, RedriveRequest, RedriveStatus, Refusal, check_redrive_id,
+    DryRunPlace, RedriveForecast, RedriveGoal, RedriveRequest, RedriveStatus, Refusal,
+    check_redrive_id,
 };
 use crate::node::{ShownMessage, redrive_rights};
 
@@ -83,7 +85,8 @@ impl Admin {
         let matched = if is_known || spec.filter.is_none() {
             None
         } else {
-            let run = self.foresee(vhost, spec.clone()).await?;
+            let from = DryRunPlace::BEGIN;
+            let run = self.foresee(vhost, (spec.clone(), from)).await?;
             run.is_complete.then_some(run.matched)
         };
         let new = NewRedrive {
@@ -107,18 +110,36 @@ impl Admin {
         vhost: &str,
         request: &RedriveRequest,
     ) -> Result<RedriveForecast, Refusal> {
-        self.foresee(vhost, request.clone().spec()?).await
+        let spec = request.clone().spec()?;
+        self.foresee(vhost, (spec, DryRunPlace::BEGIN)).await
     }
 
-    async fn foresee(&self, vhost: &str, spec: RedriveSpec) -> Result<RedriveForecast, Refusal> {
-        let (core, rights, clock) = (
-            self.vhost(vhost)?,
-            self.own_rights(vhost)?,
-            self.shared().clock,
-        );
+    /// The same behind the messages that a dry run looked at: of those there is what
+    /// [`RedriveForecast::next`] said. Its numbers are of what it looks at itself.
+    ///
+    /// Errors: as of [`Admin::redrive_dry_run`]; 400 also where `from` is none of these.
+    pub async fn redrive_dry_run_from(
+        &self,
+        vhost: &str,
+        request: &RedriveRequest,
+        from: &str,
+    ) -> Result<RedriveForecast, Refusal> {
+        let from = DryRunPlace::parse(from)?;
+        self.foresee(vhost, (request.clone().spec()?, from)).await
+    }
+
+    async fn foresee(
+        &self,
+        vhost: &str,
+        (spec, from): (RedriveSpec, DryRunPlace),
+    ) -> Result<RedriveForecast, Refusal> {
+        let (core, rights) = (self.vhost(vhost)?, self.own_rights(vhost)?);
+        let (clock, store) = (self.shared().clock, self.shared().node.store.clone());
         let run = tokio::task::spawn_blocking(move || {
             let until = clock.now().mono.plus(REDRIVE_DRY_RUN_MS_MAX);
-            forecast(&core, (&spec, &rights), || clock.now().mono > until)
+            let is_late = || clock.now().mono > until;
+            let place = (&*core, store.as_deref());
+            forecast(place, (&spec, &rights), from, is_late)
         });
         let broke = |_| Err(internal("looking through the queue failed".to_owned()));
         run.await.unwrap_or_else(broke)
@@ -198,8 +219,9 @@ impl Admin {
 /// What a redrive would do, found out with the core's lock held only now and then; `is_late` says
 /// when it has taken too long.
 pub(super) fn forecast(
-    vhost: &Vhost,
+    (vhost, store): (&Vhost, Option<&Store>),
     (spec, rights): (&RedriveSpec, &RedriveRights),
+    from: DryRunPlace,
     is_late: impl Fn() -> bool,
 ) -> Result<RedriveForecast, Refusal> {
     let failed = |_| failed(vhost.name());
@@ -211,12 +233,32 @@ pub(super) fn forecast(
     });
     let ends = ends.map_err(failed)??;
     let mut run = DryRun::default();
-    run.scan(vhost, (spec, rights), &ends, is_late)?;
+    let next = run.scan((vhost, store), (spec, rights), (from, &ends), is_late)?;
+    run.forecast.is_complete = next.is_none();
+    run.forecast.next = next.map(|next| next.to_string());
     let to = std::mem::take(&mut run.to);
     let goals = vhost.look(|core| goals(core, &to));
     run.forecast.targets = goals.map_err(failed)?;
     warn(&mut run.forecast, spec);
     Ok(run.forecast)
+}
+
+/// Those that the filter means. It may look through much of a body: without the core's lock.
+fn those_meant(
+    spec: &RedriveSpec,
+    seen: Vec<ShownMessage>,
+    store: Option<&Store>,
+) -> Result<Vec<ShownMessage>, Refusal> {
+    let Some(filter) = &spec.filter else {
+        return Ok(seen);
+    };
+    let mut meant = Vec::new();
+    for seen in seen {
+        if is_meant(filter, &seen, store)? {
+            meant.push(seen);
+        }
+    }
+    Ok(meant)
 }
 
 fn goals(core: &Core, to: &BTreeMap<QueueId, u64>) -> Vec<RedriveGoal> {
@@ -259,19 +301,26 @@ struct DryRun {
 }
 
 impl DryRun {
-    /// Looks at the messages of the source in all states, those that are ready first.
+    /// Looks at the messages of the source in all states, those that are ready first, from a place
+    /// on. Returns where it would go on; none: it is through.
     fn scan(
         &mut self,
-        vhost: &Vhost,
+        (vhost, store): (&Vhost, Option<&Store>),
         (spec, rights): (&RedriveSpec, &RedriveRights),
-        ends: &[Position],
+        (from, ends): (DryRunPlace, &[Position]),
         is_late: impl Fn() -> bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<DryRunPlace>, Refusal> {
+        let mut begin = Some(from);
         for state in MessageState::ALL {
-            let mut next = Some(Position(0));
+            if begin.is_some_and(|begin| begin.state != state) {
+                continue; // looked at before
+            }
+            let mut next = begin.take().map(|begin| begin.position);
+            next = next.or(Some(Position(0)));
             while let Some(from) = next {
                 if self.forecast.scanned >= REDRIVE_DRY_RUN_MAX || is_late() {
-                    return Ok(());
+                    let position = from;
+                    return Ok(Some(DryRunPlace { state, position }));
                 }
                 give_way();
                 let piece = vhost.browse(&spec.queue, state, from, SLICE);
@@ -284,8 +333,7 @@ impl DryRun {
                 let mut seen = piece.messages;
                 seen.retain(|seen| was_there(seen.position));
                 self.forecast.scanned += seen.len() as u64;
-                // The filter may look through much of a body: without the core's lock.
-                seen.retain(|seen| spec.means(&seen.candidate()).0);
+                let seen = those_meant(spec, seen, store)?;
                 self.forecast.matched += seen.len() as u64;
                 if state == MessageState::Ready {
                     self.find_ways(vhost, (spec, rights), &seen)?;
@@ -294,8 +342,7 @@ impl DryRun {
                 }
             }
         }
-        self.forecast.is_complete = true;
-        Ok(())
+        Ok(None)
     }
 
     /// Finds out where ready messages would go that are meant.

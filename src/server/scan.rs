@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::admin::internal;
 use super::yielding::give_way;
 use super::{Store, Vhost};
 use crate::base::limits::SCAN_SLICE;
 use crate::base::{Name, Position};
 use crate::broker::queue::MessageState;
+use crate::management::Refusal;
 use crate::node::ShownMessage;
 use crate::search::{DeathFilter, Verdict};
 
@@ -22,6 +24,12 @@ pub(super) enum ScanError {
     /// The journal does not give the body of a message.
     #[error("a message cannot be read back from the journal now")]
     Unreadable,
+}
+
+impl From<ScanError> for Refusal {
+    fn from(error: ScanError) -> Self {
+        internal(error.to_string())
+    }
 }
 
 /// A queue that is being looked through.
@@ -73,7 +81,10 @@ impl Scan {
 
     /// The messages that the filter means among the next few, at most `found_max`; none: the queue
     /// is through. Blocks on the disk, and yields the processor first.
-    pub(super) fn slice(&mut self, found_max: usize) -> Result<Option<Vec<ShownMessage>>, ScanError> {
+    pub(super) fn slice(
+        &mut self,
+        found_max: usize,
+    ) -> Result<Option<Vec<ShownMessage>>, ScanError> {
         give_way();
         let Some(from) = self.next else {
             return Ok(None);
@@ -101,25 +112,29 @@ impl Scan {
                 break;
             }
             self.scanned += 1;
-            if self.is_meant(&seen)? {
+            if is_meant(&self.filter, &seen, self.store.as_deref())? {
                 found.push(seen);
             }
         }
         Ok(Some(found))
     }
+}
 
-    fn is_meant(&self, seen: &ShownMessage) -> Result<bool, ScanError> {
-        let candidate = seen.candidate();
-        match self.filter.verdict(&candidate) {
-            Verdict::Matches => Ok(true),
-            Verdict::Differs => Ok(false),
-            Verdict::NeedsBody => {
-                let body = seen.message.blob().zip(self.store.as_ref());
-                let bytes = DeathFilter::body_bytes(&candidate);
-                let begin = body.and_then(|(body, store)| store.read_beginning(**body, bytes));
-                let begin = begin.ok_or(ScanError::Unreadable)?;
-                Ok(self.filter.is_in(&candidate, &begin))
-            }
+/// Whether a filter means a message. Reads the beginning of a body that is only on disk: blocks.
+pub(super) fn is_meant(
+    filter: &DeathFilter,
+    seen: &ShownMessage,
+    store: Option<&Store>,
+) -> Result<bool, ScanError> {
+    match filter.verdict(&seen.candidate()) {
+        Verdict::Matches => Ok(true),
+        Verdict::Differs => Ok(false),
+        Verdict::NeedsBody => {
+            let body = seen.message.blob().zip(store);
+            let bytes = DeathFilter::body_bytes(&seen.message);
+            let begin = body.and_then(|(body, store)| store.read_beginning(**body, bytes));
+            let begin = begin.ok_or(ScanError::Unreadable)?;
+            Ok(filter.is_in(&seen.message, &begin))
         }
     }
 }

@@ -114,6 +114,11 @@ impl Core {
                 lsn,
                 written,
             } => self.spilled(turn, (queue, block), lsn, written),
+            UpkeepCommand::BodyLooked {
+                job,
+                position,
+                has_text,
+            } => self.redrive_body_looked(job, position, has_text),
             UpkeepCommand::NotesSeen {
                 queue,
                 present,

@@ -79,6 +79,9 @@ struct Job {
     pace: Pace,
     /// Whether it still learns what became of messages.
     is_learning: bool,
+    /// The last message whose body has to be read from the disk, and whether it has the text that
+    /// its filter looks for; none: that is not known yet.
+    looked: Option<(Position, Option<bool>)>,
     /// Moved messages that a restart did not find, by queue: the journal is to be told.
     lost: Vec<(Name, u64)>,
 }
@@ -142,6 +145,7 @@ impl Job {
             batch_moved_at: now.mono,
             pace: Pace::new(now.mono, kept.counts.moved),
             is_learning: true,
+            looked: None,
             lost: Vec::new(),
             kept,
         }

@@ -82,6 +82,9 @@ pub(super) struct Redrive {
     /// Only says what would be done
     #[arg(long)]
     dry_run: bool,
+    /// Goes on where a dry run said that it looked no further
+    #[arg(long, value_name = "PLACE", requires = "dry_run")]
+    from: Option<String>,
     /// Does not wait
     #[arg(long)]
     detach: bool,
@@ -152,14 +155,20 @@ impl Redrive {
         let dry = api.post(&dry_run_path(api), body)?;
         let count = number(&dry, "discarded");
         let count = self.max.map_or(count, |max| count.min(max));
+        // There may be more than a dry run looks at.
+        let is_all = pick(&dry, "next").is_none_or(Value::is_null);
+        let at_least = if is_all { "" } else { "at least " };
         if !stdin().is_terminal() {
-            let what = format!("{count} messages of '{}' would be dropped", self.queue);
+            let what = format!(
+                "{at_least}{count} messages of '{}' would be dropped",
+                self.queue
+            );
             return Err(Failure::usage(what).advise("with --yes nothing is asked"));
         }
         let mut err = stderr().lock();
         let asked = write!(
             err,
-            "{count} messages of '{}' will be dropped for good. Type their number to go on: ",
+            "{at_least}{count} messages of '{}' will be dropped for good. Type their number to go on: ",
             printable(&self.queue)
         );
         asked.and_then(|()| err.flush()).ok();
@@ -200,7 +209,7 @@ fn foreseen(dry: &Value) -> String {
     let seen = if dry["complete"] == json!(true) {
         format!("{matched} of {scanned} messages match")
     } else {
-        format!("{matched} of the first {scanned} messages match")
+        format!("{matched} of {scanned} messages match, and there are more")
     };
     let what = if discarded > 0 {
         "would be dropped"
@@ -236,6 +245,9 @@ fn foreseen(dry: &Value) -> String {
         if count > 0 {
             lines.push(format!("  {:<27} {count:>9}   {why}", "left out"));
         }
+    }
+    if let Some(next) = dry["next"].as_str() {
+        lines.push(format!("--from {next} looks at those behind them"));
     }
     let warnings = dry["warnings"].as_array().into_iter().flatten();
     lines.extend(warnings.map(|warning| format!("warning: {}", warning.as_str().unwrap_or(""))));
@@ -367,6 +379,10 @@ impl Task for Redrive {
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
         let body = self.body();
         if self.dry_run {
+            let mut body = body;
+            if let (Value::Object(fields), Some(from)) = (&mut body, &self.from) {
+                fields.insert("from".to_owned(), json!(from));
+            }
             let dry = api.post(&dry_run_path(api), &body)?;
             return if out.is_json() {
                 print_json(&dry)

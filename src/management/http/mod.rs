@@ -34,6 +34,7 @@ pub use openapi::{description, markdown};
 pub use paging::{Frame, Listing, Window};
 pub use publish::Publication;
 pub use query::Query;
+pub(crate) use redrive::dry_run as redrive_dry_run;
 pub use redrive::{forecast, redrive, redrive_spec};
 pub use route::{Endpoint, Method, Params, Route, RouteMatch, find};
 pub use shape::{Answer, Field};

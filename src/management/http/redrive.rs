@@ -9,7 +9,7 @@ use super::fields::Fields;
 use super::filter::{filter_json, filter_of_json};
 use crate::base::{Name, check_routing_key};
 use crate::broker::redrive::{RedriveCause, RedriveJob, RedriveSpec, RedriveStop, RedriveTarget};
-use crate::management::{RedriveForecast, check_note, rate_milli, share_ppm};
+use crate::management::{DryRunPlace, RedriveForecast, check_note, rate_milli, share_ppm};
 
 /// The fields of a body.
 const FIELDS: [&str; 9] = [
@@ -18,9 +18,21 @@ const FIELDS: [&str; 9] = [
 /// The kinds of targets, for the text of a refusal.
 const KINDS: &str = "origin, first, original, queue, exchange, discard";
 
+/// What the body of a dry run asks for, and where it begins.
+pub(crate) fn dry_run(fields: &Fields) -> Result<(RedriveSpec, DryRunPlace), Failure> {
+    let allowed: Vec<&str> = FIELDS.into_iter().chain(["from"]).collect();
+    fields.allow(&allowed)?;
+    let from = fields.text("from")?.map(DryRunPlace::parse).transpose()?;
+    Ok((spec(fields)?, from.unwrap_or(DryRunPlace::BEGIN)))
+}
+
 /// What the body of a request asks for.
 pub fn redrive_spec(fields: &Fields) -> Result<RedriveSpec, Failure> {
     fields.allow(&FIELDS)?;
+    spec(fields)
+}
+
+fn spec(fields: &Fields) -> Result<RedriveSpec, Failure> {
     fields.require(&["queue"])?;
     let note = fields.text("note")?;
     check_note(note.unwrap_or_default())?;
@@ -191,6 +203,7 @@ pub fn forecast(forecast: &RedriveForecast) -> Json {
         "matched": forecast.matched,
         "scanned": forecast.scanned,
         "complete": forecast.is_complete,
+        "next": forecast.next,
         "targets": targets.collect::<Vec<_>>(),
         "discarded": forecast.discarded,
         "skipped": {

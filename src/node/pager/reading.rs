@@ -2,9 +2,10 @@
 
 use super::{Pager, SpillTarget};
 use crate::base::{Lsn, Position, QueueId};
-use crate::broker::{PageIn, PagedIn, Wanted};
+use crate::broker::{BodyLook, PageIn, PagedIn, Wanted};
 use crate::node::store::Store;
 use crate::record::{self, RecordRead};
+use crate::search::DeathFilter;
 use crate::store::{Disk, Journal, ReadError};
 
 impl<D: Disk> Pager<D> {
@@ -17,6 +18,19 @@ impl<D: Disk> Pager<D> {
             wanted,
         };
         self.read(&load, |_, _| ())
+    }
+
+    /// Whether a body on disk has the text that a redrive looks for; false also where it cannot be
+    /// read, which is logged.
+    pub(crate) fn look_into(&self, look: &BodyLook) -> bool {
+        let SpillTarget::Journal(store) = &self.place else {
+            return false; // bodies of others are in memory
+        };
+        let Some(body) = look.message.blob() else {
+            return false;
+        };
+        let begin = store.read_beginning(**body, DeathFilter::body_bytes(&look.message));
+        begin.is_some_and(|begin| look.filter.is_in(&look.message, &begin))
     }
 
     /// Reads the block that a vhost asked for; calls `failed` for each record that cannot be read.

@@ -376,6 +376,7 @@ impl<D: Disk> Vhost<D> {
         let wants = PagingWants {
             unspills,
             loads: std::mem::take(&mut state.effects.loads),
+            looks: std::mem::take(&mut state.effects.looks),
             spills: std::mem::take(&mut state.effects.spills),
         };
         let garbage = std::mem::take(&mut state.effects.garbage);

@@ -183,7 +183,7 @@ fn the_body_of_a_streamed_message_is_asked_for_only_if_all_else_holds() {
         };
         (
             filter.verdict(&candidate),
-            filter.is_in(&candidate, whole.bare()),
+            filter.is_in(&streamed, whole.bare()),
         )
     };
     assert_eq!(ask("early", "4711").0, Verdict::Differs);

@@ -16,8 +16,10 @@ use crate::broker::redrive::{
     NewRedrive, RedriveCommand, RedriveRights, RedriveSpec, RedriveTarget, Steering,
 };
 use crate::broker::{Command, Error, ObjectKind, Reply as Answer};
-use crate::management::http::{Failure, Listing, forecast as forecast_json, redrive, redrive_spec};
-use crate::management::{RedriveForecast, Refusal, check_redrive_id};
+use crate::management::http::{
+    Failure, Listing, forecast as forecast_json, redrive, redrive_dry_run, redrive_spec,
+};
+use crate::management::{DryRunPlace, RedriveForecast, Refusal, check_redrive_id};
 use crate::server::Vhost;
 use crate::server::redriving::forecast;
 
@@ -69,7 +71,7 @@ pub(super) async fn put(call: &Call<'_>) -> Result<Reply, Failure> {
     let matched = if known.map_err(failed)? || spec.filter.is_none() {
         None
     } else {
-        let found = foresee(call, &spec).await?;
+        let found = foresee(call, (&spec, DryRunPlace::BEGIN)).await?;
         found.is_complete.then_some(found.matched)
     };
     let new = NewRedrive {
@@ -197,20 +199,24 @@ fn check_rights(call: &Call<'_>, spec: &RedriveSpec) -> Result<(), Failure> {
 
 /// `POST /api/redrives/VHOST/dry-run`.
 pub(super) async fn dry_run(call: &Call<'_>) -> Result<Reply, Failure> {
-    let spec = redrive_spec(&call.fields()?)?;
+    let (spec, from) = redrive_dry_run(&call.fields()?)?;
     check_rights(call, &spec)?;
-    let found = foresee(call, &spec).await?;
+    let found = foresee(call, (&spec, from)).await?;
     Ok(Reply::Json(forecast_json(&found)))
 }
 
-/// Looks through the source of a redrive.
-async fn foresee(call: &Call<'_>, spec: &RedriveSpec) -> Result<RedriveForecast, Failure> {
+/// Looks through the source of a redrive, from a place on.
+async fn foresee(
+    call: &Call<'_>,
+    (spec, from): (&RedriveSpec, DryRunPlace),
+) -> Result<RedriveForecast, Failure> {
     let (vhost, rights, spec) = (call.vhost()?, rights(call), spec.clone());
-    let clock = call.shared.clock;
+    let (clock, store) = (call.shared.clock, call.shared.node.store.clone());
     aside(move || {
         let until = clock.now().mono.plus(REDRIVE_DRY_RUN_MS_MAX);
         let is_late = || clock.now().mono > until;
-        Ok(forecast(&vhost, (&spec, &rights), is_late)?)
+        let place = (&*vhost, store.as_deref());
+        Ok(forecast(place, (&spec, &rights), from, is_late)?)
     })
     .await
 }

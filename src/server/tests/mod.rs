@@ -7,3 +7,5 @@
 pub(super) mod moody_disk;
 
 mod bad_disks;
+mod dry_runs;
+mod notes;

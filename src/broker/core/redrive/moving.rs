@@ -15,9 +15,9 @@ use crate::broker::core::work::{SLICE, Work};
 use crate::broker::core::{Core, Turn};
 use crate::broker::queue::{MessageState, Waiter, next_subqueue, subqueue};
 use crate::broker::redrive::{RedriveCause, RedriveFact, RedriveState, RedriveWay, RedrivenTo};
-use crate::broker::{DropCause, Fact};
+use crate::broker::{BodyLook, DropCause, Fact};
 use crate::deaths::{History, Redrive};
-use crate::search::Candidate;
+use crate::search::{Candidate, Verdict};
 
 /// Time after which a job that waits looks again if nothing woke it, in milliseconds: room may come
 /// from what wakes nobody, such as a consumer that takes messages at once.
@@ -137,9 +137,15 @@ impl Core {
                 if let Some(next) = self.redrive_ready(turn, job, position) {
                     return next;
                 }
-            } else if self.is_meant(turn, job, position) {
-                job.kept.counts.skipped_held += 1;
-                self.counters.redriven.skipped += 1;
+            } else {
+                match self.is_meant(turn, job, position) {
+                    None => return Next::Woken,
+                    Some(false) => {}
+                    Some(true) => {
+                        job.kept.counts.skipped_held += 1;
+                        self.counters.redriven.skipped += 1;
+                    }
+                }
             }
             job.kept.cursor = Position(position.0 + 1);
             job.kept.counts.raise_matched();
@@ -207,8 +213,10 @@ impl Core {
             self.load_for_redrive(turn, job.kept.source, position);
             return Some(Next::Woken);
         }
-        if !self.is_meant(turn, job, position) {
-            return None;
+        match self.is_meant(turn, job, position) {
+            None => return Some(Next::Woken),
+            Some(false) => return None,
+            Some(true) => {}
         }
         if let Some(next) = job.is_restrained(turn.now) {
             return Some(next);
@@ -238,12 +246,13 @@ impl Core {
         None
     }
 
-    /// Whether the filter of a job means a message of its source. One that waits for a target on disk
-    /// is not looked at, and counts as meant.
-    fn is_meant(&self, turn: &mut Turn<'_>, job: &Job, position: Position) -> bool {
+    /// Whether the filter of a job means a message of its source; none: its body is being looked
+    /// into, and the job is woken then. One that waits for a target on disk is not looked at, and
+    /// counts as meant.
+    fn is_meant(&self, turn: &mut Turn<'_>, job: &mut Job, position: Position) -> Option<bool> {
         let queue = self.queues.get(&job.kept.source);
         let Some(slot) = queue.and_then(|queue| queue.messages.slot(position)) else {
-            return true;
+            return Some(true);
         };
         let candidate = Candidate {
             position,
@@ -251,9 +260,41 @@ impl Core {
             route: &slot.route,
             failures: slot.failures,
         };
-        let (is_meant, spent_ns) = job.kept.spec.means(&candidate);
-        turn.effects.meter.charge_ns(spent_ns);
-        is_meant
+        let judged = job.kept.spec.judge(&candidate);
+        turn.effects.meter.charge_ns(judged.spent_ns);
+        match judged.verdict {
+            Verdict::Matches => Some(true),
+            Verdict::Differs => Some(false),
+            Verdict::NeedsBody => {
+                let known = job.looked.filter(|(looked, _)| *looked == position);
+                if known.is_none()
+                    && let Some(filter) = &job.kept.spec.filter
+                {
+                    job.looked = Some((position, None));
+                    turn.effects.looks.push(BodyLook {
+                        job: job.kept.number,
+                        position,
+                        message: Arc::clone(&slot.message),
+                        filter: Arc::clone(filter),
+                    });
+                }
+                known?.1
+            }
+        }
+    }
+
+    /// Goes on with a job whose message was looked into.
+    pub(in crate::broker::core) fn redrive_body_looked(
+        &mut self,
+        number: u64,
+        position: Position,
+        has_text: bool,
+    ) {
+        let job = self.redrives.jobs.get_mut(&number);
+        if let Some(job) = job.filter(|job| job.looked == Some((position, None))) {
+            job.looked = Some((position, Some(has_text)));
+            self.schedule_redrive(number);
+        }
     }
 
     /// Asks for the block of a message of a source, and for those behind it.

@@ -14,7 +14,7 @@ use crate::broker::redrive::{
     RedriveTarget, Steering,
 };
 use crate::broker::{Command, Core, Error, Reply};
-use crate::search::DeathFilter;
+use crate::search::{DeathFilter, Verdict};
 use crate::wire::Value;
 
 /// Redrives of one world at most.
@@ -304,7 +304,8 @@ impl World {
             let piece = vhost.browse(&spec.queue, state, Position(0), usize::MAX);
             let piece = piece.map_err(|_| "the vhost failed")?;
             let meant = piece.messages.iter();
-            let meant = meant.filter(|seen| spec.means(&seen.candidate()).0);
+            let meant =
+                meant.filter(|seen| spec.judge(&seen.candidate()).verdict == Verdict::Matches);
             matched += meant.count() as u64;
         }
         Ok(matched)
