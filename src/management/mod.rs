@@ -17,6 +17,7 @@ mod explain;
 mod group_note;
 #[cfg(feature = "http")]
 pub mod http;
+pub mod minute;
 mod node;
 mod operations;
 mod path;

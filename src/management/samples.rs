@@ -1,10 +1,12 @@
 //! Samples of the counters of vhosts, queues, exchanges and connections, for rates.
 
+use super::minute::LastMinute;
 use super::rates::Sample;
 use crate::base::{ConnectionId, ExchangeId, QueueId};
 use crate::broker::exchange::Passed;
 use crate::broker::queue::Queue;
 use crate::broker::{Counters, QueueCounters};
+use crate::deaths::Reason;
 
 /// The sample of one vhost.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub struct VhostSample {
     pub queue_messages: Sample<QueueId, 3>,
     /// The counters of each exchange.
     pub exchanges: Sample<ExchangeId, 2>,
+    /// Deaths in each queue.
+    pub deaths: LastMinute,
 }
 
 /// Octets received and sent, of each connection.
@@ -28,13 +32,14 @@ pub type ChurnSample = Sample<(), 5>;
 
 impl VhostSample {
     /// Begins a sample, at this time after the one before.
-    pub const fn new(interval_ms: Option<u32>) -> Self {
+    pub fn new(before: &Self, interval_ms: Option<u32>) -> Self {
         Self {
             counters: Sample::new(interval_ms),
             messages: Sample::new(interval_ms),
             queues: Sample::new(interval_ms),
             queue_messages: Sample::new(interval_ms),
             exchanges: Sample::new(interval_ms),
+            deaths: LastMinute::behind(&before.deaths, interval_ms),
         }
     }
 
@@ -43,6 +48,7 @@ impl VhostSample {
         self.queues.add(&before.queues, queue.id, queue.counts);
         self.queue_messages
             .add(&before.queue_messages, queue.id, queue.messages);
+        self.deaths.add(&before.deaths, queue.id, queue.dead);
     }
 
     /// Adds the vhost's counters, and the messages of all its queues.
@@ -65,6 +71,8 @@ pub struct QueueSeen {
     counts: [u64; 7],
     /// All messages, ready, unacknowledged.
     pub messages: [u64; 3],
+    /// Deaths, by reason.
+    dead: [u64; 4],
 }
 
 impl QueueSeen {
@@ -76,6 +84,7 @@ impl QueueSeen {
             id: queue.id,
             counts: of_queue(&queue.counters),
             messages: [ready + unacknowledged + delayed, ready, unacknowledged],
+            dead: Reason::ALL.map(|reason| queue.counters.dead.of(reason)),
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) async fn sample(shared: Arc<Shared>) {
 
 async fn sample_vhost(vhost: &Vhost, now: Millis) -> Result<(), Failed> {
     let before = vhost.rates.last();
-    let mut sample = VhostSample::new(vhost.rates.interval_ms(now));
+    let mut sample = VhostSample::new(&before, vhost.rates.interval_ms(now));
     let mut messages = [0; 3];
     let mut seen = Vec::new();
     let mut after: Option<Name> = None;
