@@ -120,6 +120,8 @@ pub use broker::registry::RegistryError;
 #[doc(hidden)]
 pub use cli::main;
 pub use config::Settings;
+#[cfg(feature = "http")]
+pub use lint::Graph;
 pub use management::{
     Culprit, Explanation, LifeStep, NextStep, RedriveForecast, RedriveGoal, RedriveRequest,
     RedriveStatus, Refusal, Status, TargetQueue, TracedSetting, Whereabouts,

@@ -462,6 +462,22 @@ pub const LINT_NAMES_TOLD_MAX: usize = 5;
 pub const LINT_MATCHES_MAX: usize = 5_000_000;
 /// Arrivals that are visited to find loops in one vhost, at most.
 pub const LINT_LOOP_VISITS_MAX: usize = 5_000_000;
+/// Arrows of a graph before it is narrowed to what is shown, at most.
+pub const GRAPH_EDGES_KEPT_MAX: usize = 200_000;
+/// Nodes of a graph that is shown as a whole, at most: of more, those in which messages died are shown.
+pub const GRAPH_ALL_NODES_MAX: usize = 150;
+/// Nodes of a graph that are shown, at most.
+pub const GRAPH_NODES_MAX: usize = 500;
+/// Arrows of a graph that are shown, at most.
+pub const GRAPH_EDGES_MAX: usize = 2_000;
+/// Deaths between a queue and those around it that a graph may be asked for, at most.
+pub const GRAPH_HOPS_MAX: u32 = 16;
+/// Bends of all arrows of a drawing, at most: further ones are drawn straight.
+pub const GRAPH_BENDS_MAX: usize = 4_000;
+/// Keys beside an arrow of a drawing, at most.
+pub const GRAPH_KEYS_SHOWN_MAX: usize = 3;
+/// Columns of a name in a drawing, at most.
+pub const GRAPH_NAME_COLUMNS_MAX: usize = 28;
 /// Largest request to `/management`, in bytes: it is decoded as a whole. Announced as max-message-size.
 pub const MANAGEMENT_REQUEST_BYTES_MAX: u64 = 64 * 1024;
 /// Values in a request to `/management`, those in lists, maps and arrays counted: some take no byte.

@@ -14,6 +14,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "deaths",
             "explain",
             "lint",
+            "graph",
             "dead_letter_groups",
             "set_group_note",
             "clear_group_note",

@@ -1,6 +1,6 @@
 //! The command `lint`.
 
-use std::path::PathBuf;
+use std::path::{Path as FilePath, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -70,7 +70,7 @@ impl Task for Lint {
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
         let report = match &self.file {
-            Some(_) => self.of_file(api)?,
+            Some(file) => self.of_file(file, api)?,
             None => self.of_broker(api)?,
         };
         self.show(&report, out)?;
@@ -101,50 +101,83 @@ impl Task for Lint {
     }
 }
 
-impl Lint {
-    fn of_file(&self, api: &Api) -> Result<Value, Failure> {
-        let file = self.file.clone().unwrap_or_default();
-        let text = read_file(&file).map_err(|error| {
+/// Definitions that are looked at here.
+pub(super) struct Definitions {
+    json: Value,
+    /// The vhost that they are of, if they do not name it.
+    vhost: Option<Name>,
+}
+
+impl Definitions {
+    /// Those in a file.
+    pub(super) fn of_file(file: &FilePath, api: &Api) -> Result<Self, Failure> {
+        let text = read_file(file).map_err(|error| {
             let what = format!("cannot read {}: {error}", file.display());
             Failure::new(FailureKind::NotFound, what)
         })?;
-        let definitions = parse_object("the file", &text)?;
+        let json = parse_object("the file", &text)?;
         // A file of one vhost does not name it.
-        let format = definitions.get("rabbitmq_definition_format");
+        let format = json.get("rabbitmq_definition_format");
         let is_of_one = format.and_then(Value::as_str) == Some("single_virtual_host");
         let vhost = is_of_one.then(|| Name::from(api.vhost()));
-        Self::looked(&definitions, vhost.as_ref(), self.target(Target::Coroner))
+        Ok(Self { json, vhost })
     }
 
-    /// Looks at definitions here.
-    fn looked(definitions: &Value, vhost: Option<&Name>, target: Target) -> Result<Value, Failure> {
+    /// Those that a broker exports, of the vhost that was given or of all.
+    fn of_broker(api: &Api) -> Result<Self, Failure> {
+        let vhost = api.settings().vhost_given();
+        let json = api.get(&of_vhost("definitions", vhost))?;
+        let vhost = vhost.map(Name::from);
+        Ok(Self { json, vhost })
+    }
+
+    /// Those that a broker exports of the vhost of the command.
+    pub(super) fn of_vhost(api: &Api) -> Result<Self, Failure> {
+        let json = api.get(&of_vhost("definitions", Some(api.vhost())))?;
+        let vhost = Some(Name::from(api.vhost()));
+        Ok(Self { json, vhost })
+    }
+
+    /// Reads them.
+    pub(super) fn topology(&self, undeliverable: OnUndeliverable) -> Result<Topology, Failure> {
+        let topology = Topology::read(&self.json, self.vhost.as_ref(), undeliverable);
+        topology.map_err(|refusal| Failure::new(FailureKind::Data, refusal.why))
+    }
+
+    fn look(&self, target: Target) -> Result<Value, Failure> {
         let undeliverable = match target {
             Target::Coroner => OnUndeliverable::Quarantine,
             Target::Rabbitmq => OnUndeliverable::Drop,
         };
-        let topology = Topology::read(definitions, vhost, undeliverable);
-        let mut topology =
-            topology.map_err(|refusal| Failure::new(FailureKind::Data, refusal.why))?;
+        let mut topology = self.topology(undeliverable)?;
         Ok(Report::of(&mut topology, target).to_json())
+    }
+}
+
+/// The path of what is asked of all vhosts, or of one.
+fn of_vhost(name: &str, vhost: Option<&str>) -> Path {
+    match vhost {
+        Some(vhost) => Path::of(&[name, vhost]),
+        None => Path::of(&[name]),
+    }
+}
+
+impl Lint {
+    fn of_file(&self, file: &FilePath, api: &Api) -> Result<Value, Failure> {
+        Definitions::of_file(file, api)?.look(self.target(Target::Coroner))
     }
 
     fn of_broker(&self, api: &Api) -> Result<Value, Failure> {
-        let vhost = api.settings().vhost_given();
-        let given = |name: &'static str| match vhost {
-            Some(vhost) => Path::of(&[name, vhost]),
-            None => Path::of(&[name]),
-        };
+        let path = of_vhost("lint", api.settings().vhost_given());
         let path = match self.target(Target::Coroner) {
-            Target::Coroner => given("lint"),
-            Target::Rabbitmq => given("lint").query("for", "rabbitmq"),
+            Target::Coroner => path,
+            Target::Rabbitmq => path.query("for", "rabbitmq"),
         };
         if let Some(report) = api.find(&path)? {
             return Ok(report);
         }
         // A RabbitMQ, or there is no such vhost.
-        let definitions = api.get(&given("definitions"))?;
-        let name = vhost.map(Name::from);
-        Self::looked(&definitions, name.as_ref(), self.target(Target::Rabbitmq))
+        Definitions::of_broker(api)?.look(self.target(Target::Rabbitmq))
     }
 
     fn target(&self, unless_given: Target) -> Target {

@@ -14,6 +14,7 @@ mod deaths;
 mod describe;
 mod exit;
 mod explain;
+mod graph;
 mod help;
 mod lint;
 mod manage;

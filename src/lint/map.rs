@@ -54,8 +54,8 @@ pub(super) enum Fate {
     Nowhere,
     /// It depends on more than the key.
     Varies,
-    /// They arrive there.
-    Arrives(Vec<usize>),
+    /// They arrive there, as far as they are followed.
+    Arrives(Arc<[usize]>),
 }
 
 /// One death of one kind of messages.
@@ -67,6 +67,8 @@ pub(super) struct Step {
     /// Exchange and key of the dead letter; none without a dead-letter exchange.
     pub(super) way: Option<Arc<Route>>,
     pub(super) fate: Fate,
+    /// The queues that they reach, followed or not; some of them if they are very many.
+    pub(super) reached: Arc<[QueueId]>,
 }
 
 /// See the documentation of the module.
@@ -123,6 +125,9 @@ struct Above {
     takes_many: bool,
 }
 
+/// The queues that a dead letter reaches, by exchange and key: those of many queues go the same way.
+type Reached = BTreeMap<(ExchangeId, Name), Arc<[QueueId]>>;
+
 /// Bindings by where they lead.
 type Bound = BTreeMap<Destination, Vec<Binding>>;
 
@@ -151,16 +156,17 @@ impl Map {
         // Clients publish to a queue's name if no exchange leads there; but not to one that dead
         // letters are aimed at, unless they do not reach it.
         let aimed_at = map.aimed_at(core, &bound);
+        let mut reached = Reached::new();
         for queue in core.queues() {
             if !aimed_at.contains(&queue.name) {
                 map.arrive_by_name(queue);
             }
         }
-        map.let_die(core);
+        map.let_die(core, &mut reached);
         for queue in core.queues() {
             map.arrive_by_name(queue);
         }
-        map.let_die(core);
+        map.let_die(core, &mut reached);
         map
     }
 
@@ -293,65 +299,72 @@ impl Map {
         keys.into_iter().take(LINT_KEYS_TRIED_MAX).collect()
     }
 
-    /// Follows the dead letters of all arrivals that were not followed yet.
-    fn let_die(&mut self, core: &Core) {
+    /// Follows the dead letters of all arrivals that were not followed yet. Of whatever they died, they
+    /// go the same way.
+    fn let_die(&mut self, core: &Core, known: &mut Reached) {
         while let Some(arrival) = self.arrivals.get(self.steps_of.len()).cloned() {
             let from = self.steps_of.len();
             self.steps_of.push(Vec::new());
             let Some(queue) = core.queue_by_id(arrival.queue) else {
                 continue;
             };
+            let way = dead_letter_route(&queue.settings, &arrival.route);
+            let mut followed = None;
             for reason in reasons(queue) {
-                let way = dead_letter_route(&queue.settings, &arrival.route);
-                let fate = self.fate(core, (from, &arrival, reason), way.as_ref());
+                let (fate, reached) = followed.get_or_insert_with(|| {
+                    self.follow(core, (from, &arrival, reason), way.as_ref(), known)
+                });
+                let (fate, reached) = (fate.clone(), Arc::clone(reached));
                 if let Some(steps) = self.steps_of.get_mut(from) {
                     steps.push(self.steps.len());
                 }
                 self.steps.push(Step {
                     from,
                     reason,
-                    way,
+                    way: way.clone(),
                     fate,
+                    reached,
                 });
             }
         }
     }
 
-    fn fate(
+    fn follow(
         &mut self,
         core: &Core,
         (from, arrival, reason): (usize, &Arrival, Reason),
         way: Option<&Arc<Route>>,
-    ) -> Fate {
+        known: &mut Reached,
+    ) -> (Fate, Arc<[QueueId]>) {
+        let nothing = || Arc::from([]);
         let Some(way) = way else {
-            return Fate::NoExchange;
+            return (Fate::NoExchange, nothing());
         };
         let router = core.router();
         let Some(exchange) = router.id_of(&way.exchange) else {
-            return Fate::Missing;
+            return (Fate::Missing, nothing());
         };
         let keyed = way.keys.first().is_some_and(|key| !key.is_empty());
         if router.depends_on_message(exchange) || (arrival.varies && !keyed) {
-            return Fate::Varies;
+            return (Fate::Varies, nothing());
         }
-        let targets = way
-            .keys
-            .first()
-            .map_or_else(Vec::new, |key| reached(core, exchange, key));
-        let mut arrives = Vec::new();
-        for queue in &targets {
-            arrives.extend(self.arrive(Arrival {
+        let Some(key) = way.keys.first() else {
+            return (Fate::Nowhere, nothing());
+        };
+        let targets = known.entry((exchange, key.clone()));
+        let targets = Arc::clone(targets.or_insert_with(|| reached(core, exchange, key)));
+        if targets.is_empty() {
+            return (Fate::Nowhere, targets);
+        }
+        let arrives = targets.iter().filter_map(|queue| {
+            self.arrive(Arrival {
                 queue: *queue,
                 route: Arc::clone(way),
                 by: By::Death(from, reason),
                 varies: arrival.varies,
-            }));
-        }
-        if targets.is_empty() {
-            Fate::Nowhere
-        } else {
-            Fate::Arrives(arrives)
-        }
+            })
+        });
+        (Fate::Arrives(arrives.collect()), targets)
     }
 
     /// The steps from the arrivals in a queue.
@@ -363,7 +376,7 @@ impl Map {
     /// The queues that a step leads to, each with its arrival.
     pub(super) fn targets(&self, step: &Step) -> impl Iterator<Item = (usize, QueueId)> {
         let arrives = match &step.fate {
-            Fate::Arrives(arrives) => arrives.as_slice(),
+            Fate::Arrives(arrives) => &**arrives,
             _ => &[],
         };
         arrives
@@ -446,13 +459,13 @@ fn same_way(a: &Route, b: &Route) -> bool {
 }
 
 /// The queues that a message with this key reaches, some of them if they are very many.
-fn reached(core: &Core, exchange: ExchangeId, key: &Name) -> Vec<QueueId> {
+fn reached(core: &Core, exchange: ExchangeId, key: &Name) -> Arc<[QueueId]> {
     let mut queues = Vec::new();
     let keys = std::slice::from_ref(key);
     core.router()
         .route_by(exchange, keys, &NoAttributes, 0, &mut queues);
     queues.truncate(LINT_TARGETS_MAX);
-    queues
+    queues.into()
 }
 
 /// The reasons of which messages can die in a queue as it is set up.

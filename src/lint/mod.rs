@@ -8,6 +8,7 @@
 //! Read first: [`Sandbox`], [`lint`], [`Rule`].
 
 mod finding;
+mod graph;
 mod map;
 mod report;
 mod rules;
@@ -18,13 +19,16 @@ mod topology;
 mod witness;
 
 pub use finding::{Finding, Rule, Severity, Subject, Witness};
+pub use graph::{Figures, Graph};
 pub use report::{Report, Silence, sarif, text};
 pub use rules::OWN_KEYS;
 pub use sandbox::Sandbox;
 pub use topology::{NotRead, PARAMETER, Topology};
 
 use self::map::Map;
+use self::rules::Loop;
 use crate::base::limits;
+use crate::broker::Core;
 
 /// Who is to run the topology.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,10 +43,17 @@ pub enum Target {
 /// Looks at a topology. Findings come sorted: the worst first, then by rule and object.
 pub fn lint(sandbox: &mut Sandbox, target: Target) -> Vec<Finding> {
     let map = Map::draw(sandbox.core());
-    let mut findings = rules::all(sandbox.core(), &map, target);
+    let loops = rules::find_loops(sandbox.core(), &map);
+    let mut findings = find(sandbox.core(), &map, &loops, target);
+    witness::testify(sandbox, &mut findings);
+    findings
+}
+
+/// What the rules find on a map; no witness is tried.
+fn find(core: &Core, map: &Map, loops: &[Loop], target: Target) -> Vec<Finding> {
+    let mut findings = rules::all(core, map, loops, target);
     findings.sort_by(|a, b| a.order().cmp(&b.order()));
     findings.dedup_by(|a, b| a.order() == b.order());
     findings.truncate(limits::LINT_FINDINGS_MAX);
-    witness::testify(sandbox, &mut findings);
     findings
 }

@@ -71,7 +71,7 @@ impl Silence {
         silences.collect()
     }
 
-    fn covers(&self, finding: &Finding) -> bool {
+    pub(super) fn covers(&self, finding: &Finding) -> bool {
         let object = self.object.as_deref();
         self.rule == finding.rule.as_str()
             && object.is_none_or(|object| object == &**finding.subject.name())

@@ -67,6 +67,8 @@ mod timer;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod told;
+#[cfg(feature = "http")]
+mod topology;
 mod yielding;
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod explain;
 mod export;
 mod folder;
 mod foretold;
+mod graph;
 mod groups;
 mod imports;
 mod lint;

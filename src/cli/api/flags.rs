@@ -123,7 +123,7 @@ impl Flag {
         if self.takes == Takes::Nothing {
             return side.get_flag(&id).then(String::new);
         }
-        let typed = side.get_raw(&id)?.next()?;
+        let typed = side.try_get_raw(&id).ok()??.next()?;
         Some(typed.to_string_lossy().into_owned())
     }
 }
@@ -233,9 +233,17 @@ pub(in crate::cli) struct Flags(Values);
 pub(super) type Values = Vec<(&'static str, String)>;
 
 impl Flags {
-    /// Adds all flags to a command, behind its own arguments.
+    /// Adds all flags to a command, behind its own arguments, but for those that it has itself: `graph`
+    /// has more formats.
     pub(in crate::cli) fn of(command: Command) -> Command {
-        command.args(FLAGS.iter().map(Flag::argument))
+        let own: Vec<String> = command
+            .get_arguments()
+            .filter_map(|argument| argument.get_long().map(ToOwned::to_owned))
+            .collect();
+        let others = FLAGS
+            .iter()
+            .filter(|flag| !own.iter().any(|long| long == flag.name));
+        command.args(others.map(Flag::argument))
     }
 
     /// Reads the flags behind a command, and those before it.
@@ -289,7 +297,8 @@ pub(super) fn find<'a>(values: &'a Values, name: &str) -> Option<&'a str> {
 }
 
 fn is_typed(side: &ArgMatches, id: &str) -> bool {
-    side.value_source(id) == Some(ValueSource::CommandLine)
+    let is_known = side.try_contains_id(id).is_ok();
+    is_known && side.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 /// Reads the named file, or the default one if it exists.

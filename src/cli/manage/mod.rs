@@ -104,6 +104,7 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<super::dead_letters::DiscardMessage>(),
     entry::<super::explain::Explain>(),
     entry::<super::lint::Lint>(),
+    entry::<super::graph::Graph>(),
     entry::<redrive::Redrive>(),
     entry::<redrive::RedriveStatus>(),
     entry::<redrive::PauseRedrive>(),

@@ -15,25 +15,59 @@ use crate::lint::map::Map;
 /// The deaths of one loop: the arrival before each, and its reason.
 type Path = Vec<(usize, Reason)>;
 
-pub(super) fn look(core: &Core, map: &Map, findings: &mut Vec<Finding>) {
+/// A way by which dead letters come back to a queue.
+#[derive(Debug)]
+pub(in crate::lint) struct Loop {
+    /// Whether it turns by itself, or by rejections.
+    pub(in crate::lint) rule: Rule,
+    queue: QueueId,
+    path: Path,
+}
+
+impl Loop {
+    /// Its queues in the order in which dead letters pass them, from the last one back to the first.
+    pub(in crate::lint) fn queues(&self, map: &Map) -> Vec<QueueId> {
+        let arrivals = self.path.iter();
+        let arrivals = arrivals.filter_map(|(arrival, _)| map.arrivals.get(*arrival));
+        arrivals.map(|arrival| arrival.queue).collect()
+    }
+}
+
+/// The loops of a topology: of each set of queues one of each kind.
+pub(in crate::lint) fn find_all(core: &Core, map: &Map) -> Vec<Loop> {
     let mut visits_left = LINT_LOOP_VISITS_MAX;
-    let mut told = BTreeSet::new();
-    for queue in core.queues() {
-        let by_itself = |first: bool, reason: Reason| {
-            let _ = first;
-            reason != Reason::Rejected
+    let (mut found, mut told) = (Vec::new(), BTreeSet::new());
+    let mut tell = |rule: Rule, queue: QueueId, path: Option<Path>| {
+        let Some(path) = path else {
+            return;
         };
-        if let Some(path) = find(map, queue.id, by_itself, &mut visits_left)
-            && told.insert((Rule::LoopByItself, queues_of(map, &path)))
-        {
-            findings.push(turns_by_itself(core, map, queue, &path));
+        let found_loop = Loop { rule, queue, path };
+        let members: BTreeSet<QueueId> = found_loop.queues(map).into_iter().collect();
+        if told.insert((rule, members)) {
+            found.push(found_loop);
         }
+    };
+    for queue in core.queues() {
+        let by_itself = |_first: bool, reason: Reason| reason != Reason::Rejected;
+        let path = find(map, queue.id, by_itself, &mut visits_left);
+        tell(Rule::LoopByItself, queue.id, path);
         let by_reject = |first: bool, reason: Reason| !first || reason == Reason::Rejected;
-        if let Some(path) = find(map, queue.id, by_reject, &mut visits_left)
-            && told.insert((Rule::LoopByRejects, queues_of(map, &path)))
-        {
-            findings.push(turned_by_rejects(core, map, queue, &path));
-        }
+        let path = find(map, queue.id, by_reject, &mut visits_left);
+        tell(Rule::LoopByRejects, queue.id, path);
+    }
+    found
+}
+
+pub(super) fn look(core: &Core, map: &Map, loops: &[Loop], findings: &mut Vec<Finding>) {
+    for found in loops {
+        let Some(queue) = core.queue_by_id(found.queue) else {
+            continue;
+        };
+        findings.push(if found.rule == Rule::LoopByItself {
+            turns_by_itself(core, map, queue, &found.path)
+        } else {
+            turned_by_rejects(core, map, queue, &found.path)
+        });
     }
 }
 
@@ -80,13 +114,6 @@ fn path(before: &BTreeMap<usize, (usize, Reason)>, last: (usize, Reason)) -> Pat
     }
     path.reverse();
     path
-}
-
-fn queues_of(map: &Map, path: &Path) -> BTreeSet<QueueId> {
-    let arrivals = path
-        .iter()
-        .filter_map(|(arrival, _)| map.arrivals.get(*arrival));
-    arrivals.map(|arrival| arrival.queue).collect()
 }
 
 /// `orders (expired) -> orders.dlq (expired) -> orders`.

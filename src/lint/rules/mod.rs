@@ -7,6 +7,7 @@ mod rabbitmq;
 mod targets;
 mod ways;
 
+pub(super) use self::loops::{Loop, find_all as find_loops};
 pub use self::rabbitmq::OWN_KEYS;
 
 use super::Target;
@@ -20,7 +21,7 @@ use crate::broker::policy::Rule as SettingRule;
 use crate::broker::queue::Queue;
 
 /// What all rules find.
-pub(super) fn all(core: &Core, map: &Map, target: Target) -> Vec<Finding> {
+pub(super) fn all(core: &Core, map: &Map, loops: &[Loop], target: Target) -> Vec<Finding> {
     let mut findings = Vec::new();
     for queue in core.queues() {
         ways::look(core, map, queue, &mut findings);
@@ -30,7 +31,7 @@ pub(super) fn all(core: &Core, map: &Map, target: Target) -> Vec<Finding> {
             rabbitmq::look(queue, &mut findings);
         }
     }
-    loops::look(core, map, &mut findings);
+    loops::look(core, map, loops, &mut findings);
     policies::look(core, target, &mut findings);
     findings
 }
@@ -40,7 +41,7 @@ fn subject(queue: &Queue) -> Subject {
 }
 
 /// Where the dead-letter exchange of a queue was named: `policy DLX`.
-fn rule_words(queue: &Queue) -> String {
+pub(super) fn rule_words(queue: &Queue) -> String {
     match &queue.settings.dead_letter_rule {
         None => String::from("nothing"),
         Some(SettingRule::Argument) => String::from("argument x-dead-letter-exchange"),
@@ -49,13 +50,17 @@ fn rule_words(queue: &Queue) -> String {
     }
 }
 
-/// Error, or warning where what cannot be delivered is kept in the quarantine.
-fn severity_of_loss(queue: &Queue, quarantines: bool) -> Severity {
-    let is_kept = match queue.settings.on_undeliverable {
+/// Whether what reaches no queue through the dead-letter exchange of a queue goes to the quarantine.
+pub(super) fn is_kept(queue: &Queue, quarantines: bool) -> bool {
+    match queue.settings.on_undeliverable {
         Some(choice) => choice == OnUndeliverable::Quarantine,
         None => quarantines,
-    };
-    if is_kept {
+    }
+}
+
+/// Error, or warning where what cannot be delivered is kept in the quarantine.
+fn severity_of_loss(queue: &Queue, quarantines: bool) -> Severity {
+    if is_kept(queue, quarantines) {
         Severity::Warning
     } else {
         Severity::Error

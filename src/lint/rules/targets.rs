@@ -12,8 +12,7 @@ use crate::lint::map::{By, Map};
 pub(super) fn look(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Finding>) {
     let targets: BTreeSet<QueueId> = map
         .steps_in(queue.id)
-        .flat_map(|step| map.targets(step))
-        .map(|(_, target)| target)
+        .flat_map(|step| step.reached.iter().copied())
         .collect();
     let targets: Vec<&Queue> = targets
         .iter()

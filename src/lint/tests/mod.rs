@@ -1,5 +1,6 @@
 //! Each rule, on the smallest topology that breaks it; and what is not found where all is well.
 
+mod graph;
 mod projects;
 mod worlds;
 

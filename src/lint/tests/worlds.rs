@@ -8,7 +8,7 @@ use crate::base::{Name, Random};
 use crate::broker::DropCause;
 use crate::broker::arguments::OnUndeliverable;
 use crate::deaths::Reason;
-use crate::lint::{Finding, Rule, Sandbox, Target, Topology, lint};
+use crate::lint::{Finding, Graph, Rule, Sandbox, Target, Topology, lint};
 
 /// Topologies that are made up.
 const WORLDS: u64 = 300;
@@ -206,4 +206,66 @@ fn messages_are_lost_only_where_a_finding_says_so_and_every_witness_of_a_loss_is
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(lost > 300, "{lost}");
+}
+
+/// Lets a message die again and again; how many dead letters took an arrow, or one that took none.
+fn follow(
+    sandbox: &mut Sandbox,
+    random: &mut Random,
+    arrows: &[(Json, Json)],
+) -> Result<u64, String> {
+    sandbox.clear();
+    let mut taken = 0;
+    sandbox.publish(&Name::from("in"), &Name::from(one_of(random, &KEYS)));
+    for _ in 0..DEATHS {
+        let mut queues = sandbox.core().queues();
+        let Some(queue) = queues.find(|queue| queue.messages.live() > 0) else {
+            return Ok(taken);
+        };
+        let queue = queue.name.clone();
+        drop(queues);
+        sandbox.keep_only(&queue);
+        let reason = [Reason::Rejected, Reason::Expired, Reason::DeliveryLimit];
+        let reason = reason[usize::try_from(random.below(3)).unwrap()];
+        if !sandbox.die(&queue, reason) {
+            continue;
+        }
+        let reached = sandbox
+            .core()
+            .queues()
+            .filter(|queue| queue.messages.live() > 0);
+        for target in reached {
+            let arrow = (
+                json!(format!("q:{queue}")),
+                json!(format!("q:{}", target.name)),
+            );
+            if !arrows.contains(&arrow) {
+                return Err(format!("{arrow:?} after {}", reason.as_str()));
+            }
+            taken += 1;
+        }
+    }
+    Ok(taken)
+}
+
+#[test]
+fn every_dead_letter_takes_an_arrow_of_the_graph() {
+    let (mut taken, mut wrong) = (0, Vec::new());
+    for seed in 0..WORLDS {
+        let mut random = Random::new(seed);
+        let definitions = topology(&mut random);
+        let mut sandbox = sandbox(&definitions);
+        let graph = Graph::of(sandbox.core(), &[], None).to_json();
+        let arrows = graph["edges"].as_array().unwrap().iter();
+        let arrows = arrows.map(|edge| (edge["from"].clone(), edge["to"].clone()));
+        let arrows: Vec<_> = arrows.collect();
+        for _ in 0..WALKS {
+            match follow(&mut sandbox, &mut random, &arrows) {
+                Ok(count) => taken += count,
+                Err(why) => wrong.push(format!("seed {seed}: {why}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(taken > 1_000, "{taken}");
 }

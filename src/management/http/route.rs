@@ -78,6 +78,8 @@ pub enum Endpoint {
     LintVhost,
     /// The same for one vhost after definitions that are not imported.
     LintDefinitions,
+    /// Draws where the dead letters of a vhost go.
+    Graph,
     /// Lists all queues.
     Queues,
     /// Lists all queues, under another path.

@@ -232,6 +232,13 @@ const LINT: &[Field] = &[
     ("silenced", "integer"),
     ("not_read", "array"),
 ];
+const GRAPH: &[Field] = &[
+    ("vhost", "string"),
+    ("as_of", "integer"),
+    ("nodes", "array"),
+    ("edges", "array"),
+    ("left_out", "object"),
+];
 const VHOST_LIMITS: &[Field] = &[("vhost", "string"), ("value", "object")];
 const USER_LIMITS: &[Field] = &[("user", "string"), ("value", "object")];
 const NODE: &[Field] = &[
@@ -261,6 +268,7 @@ impl Endpoint {
             Self::Publish | Self::BrowseMessages | Self::Groups => Answer::Object(self.few()),
             Self::ExplainMessage => Answer::Object(EXPLANATION),
             Self::Lint | Self::LintVhost | Self::LintDefinitions => Answer::Object(LINT),
+            Self::Graph => Answer::Object(GRAPH),
             Self::ExportMessages => Answer::Lines,
             Self::Overview => Answer::Object(OVERVIEW),
             Self::ClusterName | Self::GlobalParameter => Answer::Object(NAMED),
@@ -416,6 +424,17 @@ impl Endpoint {
                 "for",
                 "rabbitmq: also what a RabbitMQ refuses or does otherwise",
             )],
+            Self::Graph => &[
+                (
+                    "around",
+                    "a queue: only what its dead letters come from or go to",
+                ),
+                (
+                    "hops",
+                    "over how many deaths around it, 0 to 16; 2 unless given",
+                ),
+                ("format", "json, dot, mermaid or svg; json unless given"),
+            ],
             Self::DeleteQueue => &[
                 ("if-empty", "true: only without messages"),
                 ("if-unused", "true: only without consumers"),

@@ -17,7 +17,7 @@ use super::body::{Bodies, HeldBody};
 use super::reply::{self, Reply};
 use super::users::{self, Of};
 use super::{
-    attempts, checks, connections, definitions, door, explain, export, groups, import, lint,
+    attempts, checks, connections, definitions, door, explain, export, graph, groups, import, lint,
     listings, login, messages, objects, parameters, policies, process, redrives, rights,
 };
 use crate::access::Peer;
@@ -212,6 +212,7 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::Lint | Endpoint::LintVhost | Endpoint::LintDefinitions => {
             lint::lint(&call, endpoint).await
         }
+        Endpoint::Graph => graph::graph(&call).await,
         Endpoint::Queues | Endpoint::QueuesDetailed => {
             listings::queues(&call, call.visible_vhosts()).await
         }

@@ -22,6 +22,7 @@ mod definitions;
 mod door;
 mod explain;
 mod export;
+mod graph;
 mod groups;
 mod health;
 mod import;

@@ -34,6 +34,8 @@ pub(super) enum Reply {
     /// 200 with JSON that is written already: writing much of it would block a thread that moves
     /// messages.
     Written(String),
+    /// 200 with a text of this content type.
+    Text(&'static str, String),
     /// 200 with JSON that is written already, and counts against the bound.
     Roomy(Answer),
     /// 200 with an array that may be long, sent in chunks.
@@ -61,6 +63,7 @@ impl Reply {
         match self {
             Self::Json(_)
             | Self::Written(_)
+            | Self::Text(..)
             | Self::Roomy(_)
             | Self::Chunks(_)
             | Self::Lines(_) => 200,
@@ -83,6 +86,7 @@ impl Reply {
                 let answer = Answer::written(text, kept);
                 json_body(StatusCode::OK, Body::new(answer.into_body()))
             }
+            Self::Text(content_type, content) => text(content_type, content),
             Self::Roomy(answer) => json_body(StatusCode::OK, Body::new(answer.into_body())),
             Self::Chunks(chunks) => json_body(StatusCode::OK, Body::new(chunks)),
             Self::Lines(lines) => {

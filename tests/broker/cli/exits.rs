@@ -180,6 +180,15 @@ fn lint_of_a_file_needs_no_broker_and_ends_as_it_was_asked() {
         (&["lint", "-", "--format", "json"], 0, "\"rule\": \"DL006\""),
         (&["lint", "-", "--sarif"], 0, "\"version\": \"2.1.0\""),
         (&["lint", "/nonexistent/file"], 66, ""),
+        (&["graph", "-"], 0, "q:old\tdrop\t"),
+        (&["graph", "-", "--format", "dot"], 0, "n0 -> n1"),
+        (&["graph", "-", "-f", "mermaid"], 0, "flowchart LR"),
+        (&["graph", "-", "--format", "svg"], 0, "role=\"img\""),
+        (&["graph", "-", "--format", "json"], 0, "\"to\": \"drop\""),
+        (&["graph", "-", "--around", "old"], 0, "q:old\tdrop\t"),
+        (&["graph", "-", "--around", "young"], 66, ""),
+        (&["graph", "-", "-p", "elsewhere"], 66, ""),
+        (&["graph", "-", "--hops", "1"], 64, ""),
     ] {
         let output = coroner(arguments, definitions);
         let printed = text(&output.stdout);

@@ -78,6 +78,13 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     route(
         Method::Get,
+        "/api/graph/{vhost}",
+        Endpoint::Graph,
+        Access::Vhost,
+        "Where the dead letters of a vhost go: queues, exchanges, arrows (not in RabbitMQ)",
+    ),
+    route(
+        Method::Get,
         "/api/queues",
         Endpoint::Queues,
         Access::Management,

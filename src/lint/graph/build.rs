@@ -1,0 +1,253 @@
+//! From the map of the linter to nodes and arrows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Edge, Figures, Graph, LeftOut, Node, Place};
+use crate::base::limits::{GRAPH_EDGES_KEPT_MAX, LINT_LOOP_VISITS_MAX, LINT_TARGETS_MAX};
+use crate::base::{ExchangeId, Name, QueueId, Timestamp};
+use crate::broker::Core;
+use crate::broker::arguments::{DeadLetterStrategy, OnUndeliverable};
+use crate::broker::binding::ResolvedDestination;
+use crate::broker::names::QUARANTINE;
+use crate::broker::queue::Queue;
+use crate::broker::router::DEFAULT_EXCHANGE;
+use crate::deaths::Reason;
+use crate::lint::finding::{Finding, Rule, Subject};
+use crate::lint::map::{Fate, Map, Step};
+use crate::lint::rules::{Loop, is_kept, rule_words};
+
+/// Arrows of one queue, by where they lead and through which exchange.
+type Arrows = BTreeMap<(Place, Option<Name>), Edge>;
+
+/// A graph that is being made.
+pub(super) struct Building<'a> {
+    core: &'a Core,
+    map: &'a Map,
+    /// None: nobody counted.
+    figures: Option<BTreeMap<Name, Figures>>,
+    edges: Vec<Edge>,
+    left_out: LeftOut,
+    /// Steps to targets that may still be taken.
+    visits_left: usize,
+    /// Where messages may go from exchanges at which more than the key decides.
+    possible: BTreeMap<ExchangeId, Arc<[QueueId]>>,
+}
+
+impl<'a> Building<'a> {
+    pub(super) fn new(
+        core: &'a Core,
+        map: &'a Map,
+        figures: Option<BTreeMap<Name, Figures>>,
+    ) -> Self {
+        Self {
+            core,
+            map,
+            figures,
+            edges: Vec::new(),
+            left_out: LeftOut::default(),
+            visits_left: LINT_LOOP_VISITS_MAX,
+            possible: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn finish(
+        mut self,
+        as_of: Option<Timestamp>,
+        loops: &[Loop],
+        findings: &[Finding],
+    ) -> Graph {
+        for queue in self.core.queues() {
+            self.arrows_of(queue);
+        }
+        self.mark(loops);
+        let mut nodes = self.nodes();
+        for finding in findings {
+            let Subject::Queue(name) = &finding.subject else {
+                continue;
+            };
+            if let Some(node) = nodes.get_mut(&Place::Queue(name.clone())) {
+                node.rules.push(finding.rule);
+            }
+        }
+        for node in nodes.values_mut() {
+            node.rules.sort_unstable();
+            node.rules.dedup();
+        }
+        Graph {
+            vhost: self.core.vhost().clone(),
+            as_of,
+            nodes,
+            edges: self.edges,
+            left_out: self.left_out,
+        }
+    }
+
+    fn arrows_of(&mut self, queue: &Queue) {
+        let mut arrows = Arrows::new();
+        let map = self.map;
+        for step in map.steps_in(queue.id) {
+            for place in self.places(queue, step) {
+                let Some(left) = self.visits_left.checked_sub(1) else {
+                    self.left_out.edges += 1;
+                    continue;
+                };
+                self.visits_left = left;
+                let through = step.way.as_ref().map(|way| way.exchange.clone());
+                let through = through.filter(|exchange| !exchange.is_empty());
+                let arrow = arrows.entry((place, through));
+                let arrow = arrow.or_insert_with_key(|(to, through)| Edge {
+                    from: queue.name.clone(),
+                    to: to.clone(),
+                    through: through.clone(),
+                    keys: Vec::new(),
+                    rule: queue
+                        .settings
+                        .dead_letter_rule
+                        .as_ref()
+                        .map(|_| rule_words(queue)),
+                    reasons: Vec::new(),
+                    turns: None,
+                    sometimes: false,
+                });
+                arrow.sometimes |= step.fate == Fate::Varies;
+                if !arrow.reasons.contains(&step.reason) {
+                    arrow.reasons.push(step.reason);
+                }
+                let key = step.way.as_ref().and_then(|way| way.keys.first());
+                if let Some(key) = key.filter(|key| !arrow.keys.contains(key)) {
+                    arrow.keys.push(key.clone());
+                }
+            }
+        }
+        let room = GRAPH_EDGES_KEPT_MAX.saturating_sub(self.edges.len());
+        self.left_out.edges += arrows.len().saturating_sub(room);
+        self.edges.extend(arrows.into_values().take(room));
+    }
+
+    /// Where the dead letters of one step go.
+    fn places(&mut self, queue: &Queue, step: &Step) -> Vec<Place> {
+        let queues = match &step.fate {
+            Fate::NoExchange => return self.without_exchange(queue, step.reason),
+            Fate::Missing | Fate::Nowhere => return vec![self.without_target(queue)],
+            Fate::Arrives(_) => Arc::clone(&step.reached),
+            Fate::Varies => {
+                let way = step.way.as_ref();
+                let exchange = way.and_then(|way| self.core.router().id_of(&way.exchange));
+                exchange.map_or_else(|| Arc::from([]), |exchange| self.possible(exchange))
+            }
+        };
+        let queues = queues.iter().filter_map(|id| self.core.queue_by_id(*id));
+        queues
+            .map(|queue| Place::Queue(queue.name.clone()))
+            .collect()
+    }
+
+    /// Nothing can be said of a queue in which messages die of rejections only, and none did: consumers
+    /// need not reject.
+    fn without_exchange(&self, queue: &Queue, reason: Reason) -> Vec<Place> {
+        let figures = self.figures.as_ref();
+        let figures = figures.and_then(|figures| figures.get(&queue.name));
+        let died = figures.map_or(0, |figures| figures.dead.of(reason));
+        if reason == Reason::Rejected && died == 0 {
+            return Vec::new();
+        }
+        if queue.settings.on_undeliverable == Some(OnUndeliverable::Quarantine) {
+            vec![Place::Queue(Name::from(QUARANTINE))]
+        } else {
+            vec![Place::Drop]
+        }
+    }
+
+    fn without_target(&self, queue: &Queue) -> Place {
+        if queue.settings.dead_letter_strategy == DeadLetterStrategy::AtLeastOnce {
+            Place::Wait
+        } else if is_kept(queue, self.core.quarantines()) {
+            Place::Queue(Name::from(QUARANTINE))
+        } else {
+            Place::Drop
+        }
+    }
+
+    /// The queues that some message or other may reach from an exchange, some if they are very many.
+    fn possible(&mut self, exchange: ExchangeId) -> Arc<[QueueId]> {
+        if let Some(known) = self.possible.get(&exchange) {
+            return Arc::clone(known);
+        }
+        let router = self.core.router();
+        let mut seen = vec![exchange];
+        let mut open = vec![exchange];
+        let mut queues: Vec<QueueId> = Vec::new();
+        let mut reach = |exchange: ExchangeId, open: &mut Vec<ExchangeId>| {
+            if exchange != DEFAULT_EXCHANGE && !seen.contains(&exchange) {
+                seen.push(exchange);
+                open.push(exchange);
+            }
+        };
+        while let Some(exchange) = open.pop().and_then(|id| router.exchange(id)) {
+            for place in exchange.bindings().values() {
+                if queues.len() >= LINT_TARGETS_MAX {
+                    break;
+                }
+                match place {
+                    ResolvedDestination::Queue(queue) if !queues.contains(queue) => {
+                        queues.push(*queue);
+                    }
+                    ResolvedDestination::Queue(_) => {}
+                    ResolvedDestination::Exchange(exchange) => reach(*exchange, &mut open),
+                }
+            }
+            let alternate = exchange.alternate().and_then(|name| router.id_of(name));
+            if let Some(alternate) = alternate {
+                reach(alternate, &mut open);
+            }
+        }
+        let queues: Arc<[QueueId]> = queues.into();
+        self.possible.insert(exchange, Arc::clone(&queues));
+        queues
+    }
+
+    /// Marks the arrows of loops; the worse rule stays.
+    fn mark(&mut self, loops: &[Loop]) {
+        let mut turns: BTreeMap<(Name, Name), Rule> = BTreeMap::new();
+        for one in loops {
+            let names = one.queues(self.map).into_iter();
+            let names = names.filter_map(|id| Some(self.core.queue_by_id(id)?.name.clone()));
+            let names: Vec<Name> = names.collect();
+            let behind = names.iter().cycle().skip(1);
+            for (from, to) in names.iter().zip(behind) {
+                let rule = turns.entry((from.clone(), to.clone())).or_insert(one.rule);
+                *rule = (*rule).min(one.rule);
+            }
+        }
+        for edge in &mut self.edges {
+            if let Place::Queue(to) = &edge.to {
+                edge.turns = turns.get(&(edge.from.clone(), to.clone())).copied();
+            }
+        }
+    }
+
+    fn nodes(&mut self) -> BTreeMap<Place, Node> {
+        let mut figures = self.figures.take();
+        let queues = self.core.queues().map(|queue| {
+            let counted = figures.as_mut().map(|figures| figures.remove(&queue.name));
+            let node = Node {
+                kind: Some(queue.settings.queue_type.as_str()),
+                figures: counted.map(Option::unwrap_or_default),
+                rules: Vec::new(),
+            };
+            (Place::Queue(queue.name.clone()), node)
+        });
+        let mut nodes: BTreeMap<Place, Node> = queues.collect();
+        for edge in &self.edges {
+            nodes.entry(edge.to.clone()).or_default();
+            let Some(name) = &edge.through else {
+                continue;
+            };
+            let exchange = self.core.router().exchange_named(name);
+            let node = nodes.entry(Place::Exchange(name.clone())).or_default();
+            node.kind = exchange.map(|exchange| exchange.spec.kind.as_str());
+        }
+        nodes
+    }
+}

@@ -1,0 +1,172 @@
+//! Copies of the topology of running vhosts, for the linter and for graphs: in a core of their own, read
+//! some objects at a time.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use super::admin::{self, Admin};
+use crate::base::limits::{GRAPH_HOPS_MAX, LISTING_SLICE};
+use crate::base::{Charge, Millis, Name};
+use crate::broker::arguments::OnUndeliverable;
+use crate::broker::queue::Queue;
+use crate::config::UndeliverableSetting;
+use crate::lint::{Figures, Graph, PARAMETER, Sandbox, Silence, Topology};
+use crate::management::Refusal;
+use crate::management::http::json::reading::memory_bytes;
+use crate::management::samples::VhostSample;
+
+/// Memory of a topology in a core, in that of its definitions as JSON.
+const CORE_OF_JSON: u64 = 2;
+
+/// A copy, and its memory, which counts until it is dropped.
+pub(super) struct Copied {
+    pub(super) topology: Topology,
+    _counted: Charge,
+}
+
+impl Admin {
+    /// Copies the topology of a vhost, with definitions added. Takes long on a large vhost: it is for a
+    /// thread that may block.
+    ///
+    /// 404: there is no such vhost. 400: `more` are no definitions. 500: the vhost failed.
+    pub(super) fn copy_topology(
+        &self,
+        vhost: &Name,
+        more: Option<&Json>,
+        undeliverable: OnUndeliverable,
+    ) -> Result<Copied, Refusal> {
+        let exported = self.export_definitions(Some(vhost))?;
+        let bytes = memory_bytes(&exported) + more.map_or(0, memory_bytes);
+        let kept = self.shared().node.alarms.connections();
+        let counted = kept.charge(bytes * (1 + CORE_OF_JSON));
+        let mut topology = Topology::read(&exported, Some(vhost), undeliverable)?;
+        if let Some(more) = more {
+            topology.add(more, Some(vhost), undeliverable)?;
+        }
+        Ok(Copied {
+            topology,
+            _counted: counted,
+        })
+    }
+
+    /// What happens to dead letters without a target, unless their queue says otherwise.
+    pub(super) fn undeliverable(&self) -> OnUndeliverable {
+        match self.shared().settings.undeliverable() {
+            UndeliverableSetting::Drop => OnUndeliverable::Drop,
+            UndeliverableSetting::Quarantine => OnUndeliverable::Quarantine,
+        }
+    }
+
+    /// The findings that the global parameter `lint` silences.
+    ///
+    /// 400: it is not as it should be.
+    pub(super) fn silences(&self) -> Result<Vec<Silence>, Refusal> {
+        let registry = self.registry();
+        let Some(value) = registry.global_parameter(PARAMETER) else {
+            return Ok(Vec::new());
+        };
+        let value = serde_json::from_str(value).unwrap_or_default();
+        Silence::read(&value)
+    }
+
+    /// Where the dead letters of a vhost go, as things stand: with `around`, those of a queue and of the
+    /// queues that its dead letters go to or come from, over so many deaths (16 at most). Of more than
+    /// 150 queues and exchanges, those are in it in which messages died, that hold dead letters, or that
+    /// have findings. Exclusive queues are not in it.
+    ///
+    /// Errors: 404: there is no such vhost or queue. 400: too many deaths. 500: the vhost failed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use coroner::{Broker, Value};
+    ///
+    /// let broker = Broker::builder().start().await?;
+    /// let admin = broker.admin();
+    /// let to = |name: &str| Value::String(name.to_owned());
+    /// let dead = [
+    ///     ("x-dead-letter-exchange", to("")),
+    ///     ("x-dead-letter-routing-key", to("failed")),
+    /// ];
+    /// admin.declare_queue("/", "jobs", &dead).await?;
+    /// admin.declare_queue("/", "failed", &[]).await?;
+    ///
+    /// let graph = admin.graph("/", Some(("jobs", 1))).await?;
+    /// let arrow = &graph.to_json()["edges"][0];
+    /// assert_eq!((&arrow["from"], &arrow["to"]), (&"q:jobs".into(), &"q:failed".into()));
+    /// assert!(graph.to_svg(None).starts_with("<svg"));
+    /// # broker.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn graph(&self, vhost: &str, around: Option<(&str, u32)>) -> Result<Graph, Refusal> {
+        let (admin, vhost) = (self.clone(), Name::from(vhost));
+        let around = around.map(|(queue, hops)| (Name::from(queue), hops));
+        let drawn = tokio::task::spawn_blocking(move || admin.draw_graph(&vhost, around.as_ref()));
+        let broke = |_| Err(admin::internal("drawing the graph failed".to_owned()));
+        drawn.await.unwrap_or_else(broke)
+    }
+
+    /// [`Admin::graph`] on a thread that may block.
+    pub(super) fn draw_graph(
+        &self,
+        vhost: &Name,
+        around: Option<&(Name, u32)>,
+    ) -> Result<Graph, Refusal> {
+        if let Some((_, hops)) = around.filter(|(_, hops)| *hops > GRAPH_HOPS_MAX) {
+            let why = format!("{hops} hops are too many: {GRAPH_HOPS_MAX} at most");
+            return Err(Refusal::bad_request(why));
+        }
+        let mut copied = self.copy_topology(vhost, None, self.undeliverable())?;
+        let sandbox = copied.topology.vhosts.remove(vhost);
+        let sandbox = sandbox.unwrap_or_else(|| Sandbox::new(vhost.clone(), self.undeliverable()));
+        let figures = self.figures(vhost)?;
+        let now = self.shared().clock.now();
+        let figures = Some((now.wall, figures));
+        let mut graph = Graph::of(sandbox.core(), &self.silences()?, figures);
+        let Some((queue, hops)) = around else {
+            graph.summarize();
+            return Ok(graph);
+        };
+        if graph.around(queue, *hops) {
+            return Ok(graph);
+        }
+        let why = format!("there is no queue '{queue}' in vhost '{vhost}', or it is exclusive");
+        Err(Refusal::not_found(why))
+    }
+
+    /// The figures of all queues of a vhost.
+    fn figures(&self, vhost: &Name) -> Result<BTreeMap<Name, Figures>, Refusal> {
+        let core = self.vhost(vhost)?;
+        let (now, rates) = (self.shared().clock.now().mono, core.rates.last());
+        let (mut figures, mut seen) = (BTreeMap::new(), Vec::new());
+        let mut after: Option<Name> = None;
+        loop {
+            let looked = core.look(|core| {
+                core.visit_after(after.as_ref(), LISTING_SLICE, |queue| {
+                    seen.push((queue.name.clone(), figures_of(queue, now, &rates)));
+                })
+            });
+            after = looked.map_err(|_| admin::failed(vhost))?;
+            figures.extend(seen.drain(..));
+            if after.is_none() {
+                return Ok(figures);
+            }
+        }
+    }
+}
+
+fn figures_of(queue: &Queue, now: Millis, rates: &VhostSample) -> Figures {
+    let messages = &queue.messages;
+    Figures {
+        ready: messages.ready(),
+        held: messages.held(),
+        delayed: messages.delayed().usage().messages,
+        pending: queue.pending.len(),
+        oldest_s: messages.oldest().map(|oldest| now.since(oldest) / 1_000),
+        dead_entered: queue.counters.dead_entered,
+        dead: queue.counters.dead,
+        rates: rates.deaths.rates(queue.id),
+    }
+}
