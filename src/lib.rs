@@ -85,6 +85,11 @@ mod node;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod node;
+#[cfg(all(feature = "http", not(feature = "internals")))]
+mod page;
+#[cfg(all(feature = "http", feature = "internals"))]
+#[doc(hidden)]
+pub mod page;
 #[cfg(not(feature = "internals"))]
 mod record;
 #[cfg(feature = "internals")]

@@ -356,6 +356,23 @@ pub const HTTP_ADDRESS_PERCENT_MAX: usize = 75;
 pub const HTTP_WRITE_STALL_MS: u64 = 20_000;
 /// The least rate at which an answer is taken, in bytes a second.
 pub const HTTP_WRITE_RATE_MIN: u64 = 16 * 1024;
+/// Sessions of the page at a time: one more ends the one of its user that was idle longest, or that of
+/// all users.
+pub const PAGE_SESSIONS_MAX: usize = 1_024;
+/// How long a session of the page lasts without a request, in milliseconds.
+pub const PAGE_SESSION_IDLE_MS: u64 = 30 * 60 * 1_000;
+/// How long a session of the page lasts, whatever happens in it, in milliseconds.
+pub const PAGE_SESSION_MS_MAX: u64 = 12 * 60 * 60 * 1_000;
+/// Bytes of the body of a message that the page shows.
+pub const PAGE_BODY_BYTES_MAX: usize = 64 * 1024;
+/// Queues on a page of the page's list.
+pub const PAGE_QUEUES_MAX: usize = 50;
+/// Messages on a page of the page's list.
+pub const PAGE_MESSAGES_MAX: usize = 50;
+/// Queues whose groups the first page shows: those that took most dead letters.
+pub const PAGE_GROUPED_QUEUES_MAX: usize = 5;
+/// Ready messages of a queue whose groups the first page shows: it is made again every few seconds.
+pub const PAGE_GROUPED_MESSAGES_MAX: u64 = 20_000;
 /// Bytes of a regular expression that a request looks for names with.
 pub const SEARCH_PATTERN_BYTES_MAX: usize = 256;
 /// Bytes of a regular expression that is kept: in permissions and policies.

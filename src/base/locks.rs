@@ -97,6 +97,8 @@ pub mod rank {
         ConnectionWants,
         /// Answers about groups of dead letters that are kept for a while.
         KeptGroups,
+        /// The sessions of the page.
+        PageSessions,
         /// HTTP requests that are being served.
         HttpPlaces,
         /// The body of one HTTP request.

@@ -62,6 +62,7 @@ pub use matching::Matching;
 pub use origins::Origins;
 pub use policy::Policy;
 pub use reply::{
-    Browsed, BrowsedMessage, ConsumerInfo, ConsumerPlace, Content, QueueDetails, QueueInfo, Reply,
+    Browsed, BrowsedMessage, ConsumerInfo, ConsumerPlace, Content, DeadLetterTo, QueueDetails,
+    QueueInfo, Reply,
 };
 pub use warning::{ClosedCycle, Declared, Warning};

@@ -6,6 +6,7 @@ use crate::base::{ConnectionId, ConsumerId, ExchangeId, Lsn, Millis, Name, Posit
 use crate::broker::QueueCounters;
 use crate::broker::arguments::QueueType;
 use crate::broker::delay::DelayedRetry;
+use crate::broker::policy::Rule;
 use crate::broker::queue::{DelayedSpan, Usage};
 use crate::broker::router::BindingSlice;
 use crate::broker::{Error, Wanted, Warning};
@@ -160,6 +161,19 @@ pub struct QueueDetails {
     /// How long a consumer may hold a delivery that does not say for itself, in milliseconds; none:
     /// any time.
     pub consumer_timeout_ms: Option<u32>,
+    /// Where its dead letters are sent; none: nowhere.
+    pub dead_letter_to: Option<DeadLetterTo>,
+}
+
+/// Where the dead letters of a queue are sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeadLetterTo {
+    /// The name of the dead-letter exchange.
+    pub exchange: Name,
+    /// The routing key that they get; none: they keep theirs.
+    pub routing_key: Option<Name>,
+    /// What named the exchange.
+    pub rule: Rule,
 }
 
 /// One consumer, for management.

@@ -121,6 +121,13 @@ pub const TABLE: &[Key] = &[
          addresses: what a proxy on this machine sends as Host; repeatable",
     ),
     key(
+        "ui",
+        SettingSyntax::Switch,
+        "BOOL",
+        SWITCH,
+        "Serve the page for browsers at /ui/ beside the HTTP API; off serves the API alone",
+    ),
+    key(
         "tls-certificate",
         SettingSyntax::Text,
         "FILE",

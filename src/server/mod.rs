@@ -46,6 +46,8 @@ mod login;
 mod memory;
 mod metrics;
 mod notes;
+#[cfg(feature = "http")]
+mod page_sessions;
 mod paging;
 #[cfg(feature = "cli")]
 mod process;

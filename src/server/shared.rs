@@ -66,6 +66,9 @@ pub(super) struct Shared {
     /// Answers about groups of dead letters.
     #[cfg(feature = "http")]
     pub(super) groups: super::kept_groups::KeptGroups,
+    /// Who is logged in to the page.
+    #[cfg(feature = "http")]
+    pub(super) page_sessions: super::page_sessions::PageSessions,
     /// The log, if it is the broker's and not that of a program that embeds it.
     #[cfg(feature = "cli")]
     pub(super) log: std::sync::OnceLock<super::log::LogControl>,

@@ -63,6 +63,8 @@ pub(super) async fn start(
         gets: super::gets::Gets::default(),
         #[cfg(feature = "http")]
         groups: super::kept_groups::KeptGroups::default(),
+        #[cfg(feature = "http")]
+        page_sessions: super::page_sessions::PageSessions::default(),
         #[cfg(feature = "cli")]
         log: std::sync::OnceLock::new(),
     });

@@ -24,6 +24,7 @@ mod lint;
 mod messages;
 mod objects;
 mod others;
+mod page;
 mod parameters;
 mod quarantine;
 mod rates;

@@ -29,7 +29,7 @@ use crate::broker::argument_value::kept_bytes;
 use crate::broker::arguments::{Overflow, QueueArguments, QueueProperties, QueueType};
 use crate::broker::counters::QueueCounters;
 use crate::broker::policy::EffectiveSettings;
-use crate::broker::reply::{QueueDetails, QueueInfo};
+use crate::broker::reply::{DeadLetterTo, QueueDetails, QueueInfo};
 use crate::deaths::{Reason, Recent};
 use crate::message::Route;
 
@@ -361,7 +361,17 @@ impl Queue {
             delayed_span: self.messages.delayed().span(),
             delayed_retry: self.settings.delayed_retry,
             consumer_timeout_ms: self.settings.timeout_ms(),
+            dead_letter_to: self.dead_letter_to(),
         }
+    }
+
+    fn dead_letter_to(&self) -> Option<DeadLetterTo> {
+        let settings = &self.settings;
+        Some(DeadLetterTo {
+            exchange: settings.dead_letter_exchange.clone()?,
+            routing_key: settings.dead_letter_routing_key.clone(),
+            rule: settings.dead_letter_rule.clone()?,
+        })
     }
 
     /// Describes the queue.

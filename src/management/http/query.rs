@@ -18,9 +18,18 @@ impl Query {
             let why = format!("the query has more than {HTTP_QUERY_BYTES_MAX} bytes");
             return Err(Failure::bad_request(why));
         }
+        Self::of_pairs(text, "the query has more than")
+    }
+
+    /// Parses the fields of a form, whose bytes have a bound of their own. [URL Standard 5.1]
+    pub fn of_form(text: &str) -> Result<Self, Failure> {
+        Self::of_pairs(text, "the form has more than")
+    }
+
+    fn of_pairs(text: &str, refusal: &str) -> Result<Self, Failure> {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         if pairs.clone().count() > HTTP_QUERY_PARAMETERS_MAX {
-            let why = format!("the query has more than {HTTP_QUERY_PARAMETERS_MAX} parameters");
+            let why = format!("{refusal} {HTTP_QUERY_PARAMETERS_MAX} parameters");
             return Err(Failure::bad_request(why));
         }
         let pairs = pairs.map(|pair| {
@@ -28,6 +37,11 @@ impl Query {
             (decode(name), decode(value))
         });
         Ok(Self(pairs.collect()))
+    }
+
+    /// Parameters that are decoded already.
+    pub fn of(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(pairs.into_iter().collect())
     }
 
     /// The parameters in their order, as (name, value).

@@ -80,6 +80,11 @@ impl Answer {
         Ok(())
     }
 
+    /// The JSON that it has.
+    pub(super) fn value(&self) -> serde_json::Result<serde_json::Value> {
+        serde_json::from_str(&self.text)
+    }
+
     /// The body to send.
     pub(super) fn into_body(self) -> impl Body<Data = Bytes, Error = std::convert::Infallible> {
         Sending {

@@ -58,10 +58,10 @@ pub(super) struct Call<'a> {
 }
 
 /// The routes below `/api`.
-pub(super) fn router(shared: &Arc<Shared>) -> Router {
+pub(super) fn router(shared: &Arc<Shared>, bodies: &Arc<Bodies>) -> Router {
     let api = Api {
         shared: Arc::clone(shared),
-        bodies: Arc::new(Bodies::new(shared.node.alarms.connections().clone())),
+        bodies: Arc::clone(bodies),
     };
     Router::new()
         .route("/api/{*path}", any(handle))
@@ -134,6 +134,48 @@ async fn handle(
         reply::warn_of_undurable(&mut response);
     }
     response
+}
+
+/// What the page asks for, as one of the routes.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) method: Method,
+    pub(super) path: &'a str,
+    pub(super) query: &'a str,
+    pub(super) body: Option<Value>,
+}
+
+/// Asks as a user who is authenticated already: with the rights, the audit log and the answer of the
+/// route. Endpoints that read their body by themselves have none here.
+pub(super) async fn ask(
+    shared: &Arc<Shared>,
+    (identity, peer): (&Identity, &Peer),
+    asked: Asked<'_>,
+) -> Result<Reply, Failure> {
+    let RouteMatch::Route(route, params) = find(Some(asked.method), asked.path) else {
+        return Err(Failure::not_found());
+    };
+    let audited = Audited::new(route, peer, identity, &params);
+    let answered = async {
+        admit(shared, route, identity, &params)?;
+        let call = Call {
+            shared,
+            identity: identity.clone(),
+            peer: peer.clone(),
+            params,
+            query: Query::parse(asked.query)?,
+            body: RankedMutex::new(asked.body),
+            reason: None,
+        };
+        rights::check(route.endpoint, &call)?;
+        answer(route.endpoint, call).await
+    };
+    let answered = answered.await;
+    audited.tell(&shared.node.environment.audit, &answered);
+    if route.endpoint.tells_declared() {
+        shared.declared_is_durable().await;
+    }
+    answered
 }
 
 impl Api {

@@ -3,6 +3,7 @@
 //! ```text
 //!  accept --> places --> serve (any stream) --> door --> router --> api: route, login, rights,
 //!                                                              |         body, endpoint
+//!                                                              |-----> ui: session, pages over the same endpoints
 //!                                                              `-----> whatever else is merged there
 //! Promises: connections, headers, bodies and waiting are bounded; a listing holds a core's lock
 //! for one slice at a time; nothing of a body is read before the sender's permission is checked;
@@ -42,6 +43,7 @@ mod reply;
 mod rights;
 mod scan;
 mod stream;
+mod ui;
 mod users;
 mod visitor;
 mod work;
@@ -58,6 +60,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
+use self::body::Bodies;
 pub(in crate::server) use self::door::Entrance;
 use self::places::{HttpAdmission, Places};
 use self::stream::Paced;
@@ -73,11 +76,16 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// All routes that are served over HTTP; further routers are merged here.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
+    let bodies = Arc::new(Bodies::new(shared.node.alarms.connections().clone()));
     Router::new()
-        .merge(api::router(shared))
+        .merge(api::router(shared, &bodies))
         .merge(health::router(shared))
         .merge(metrics::router(shared))
-        .merge(page::router())
+        .merge(if shared.settings.ui {
+            ui::router(shared, &bodies)
+        } else {
+            page::router()
+        })
 }
 
 /// Accepts connections, over TLS if it is given, until the broker ends.

@@ -1,5 +1,5 @@
-//! `/`: the page shown to a browser that opens the address of the API. It needs no login, and shows
-//! nothing of this broker.
+//! `/` where the page is switched off: what a browser shows that opens the address of the API. It needs
+//! no login, and shows nothing of this broker.
 
 use axum::Router;
 use axum::body::Body;
@@ -18,8 +18,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto
 code { background: #8882; padding: 0 .25em }
 </style>
 <h1>Coroner</h1>
-<p>An AMQP 1.0 message broker whose subject is dead letters. It runs, and this is its HTTP API. A page
-to manage it in a browser is not there yet; until then:</p>
+<p>An AMQP 1.0 message broker whose subject is dead letters. It runs, and this is its HTTP API. Its page
+for browsers is switched off (<code>--ui off</code>); there are:</p>
 <ul>
 <li><a href="/api/overview">/api/overview</a> and the rest of RabbitMQ's HTTP API (with a login);
 <a href="/api/openapi.json">/api/openapi.json</a> describes it (with a login)</li>

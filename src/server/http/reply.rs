@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::answer::Answer;
+use super::aside::aside;
 use super::login::Refused;
 use crate::base::Gauge;
 use crate::base::limits::HTTP_BODY_BYTES_MAX;
@@ -74,6 +75,27 @@ impl Reply {
         }
     }
 
+    /// The JSON of an answer: of one that stores something its warnings, of one without a body null.
+    /// Streams are not read.
+    pub(super) async fn into_value(self) -> Result<Value, Failure> {
+        let text = match self {
+            Self::Json(value) | Self::Refused(value) | Self::Unhealthy(value) => return Ok(value),
+            Self::Stored { warnings, .. } => {
+                let warnings = warnings
+                    .iter()
+                    .map(|warning| Value::from(warning.to_string()));
+                return Ok(warnings.collect());
+            }
+            Self::CreatedAt(_) | Self::Done => return Ok(Value::Null),
+            Self::Chunks(_) | Self::Lines(_) => {
+                return Err(Failure::unavailable("this answer is a stream"));
+            }
+            Self::Written(text) => text,
+            Self::Roomy(answer) => return read(move || answer.value()).await,
+        };
+        read(move || serde_json::from_str(&text)).await
+    }
+
     /// The response; long bodies count in the gauge until they are sent.
     pub(super) fn response(self, kept: &Gauge) -> Response<Body> {
         let empty = |status| body(Response::builder().status(status), Body::empty());
@@ -116,6 +138,14 @@ impl Reply {
             }
         }
     }
+}
+
+/// Reads JSON beside the tasks that move messages.
+async fn read(
+    json: impl FnOnce() -> serde_json::Result<Value> + Send + 'static,
+) -> Result<Value, Failure> {
+    let unreadable = |error| Failure::unavailable(format!("an answer cannot be read: {error}"));
+    aside(move || json().map_err(unreadable)).await
 }
 
 /// The response to a refused request.

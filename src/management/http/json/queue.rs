@@ -11,7 +11,7 @@ use crate::broker::arguments::QueueType;
 use crate::broker::names::{QUARANTINE, QUARANTINE_IGNORES};
 use crate::broker::policy::Policies;
 use crate::broker::queue::DelayedSpan;
-use crate::broker::{ByReason, Drops, QueueCounters, QueueDetails, QueueInfo};
+use crate::broker::{ByReason, DeadLetterTo, Drops, QueueCounters, QueueDetails, QueueInfo};
 use crate::deaths::Reason;
 use crate::management::samples::{self, VhostSample};
 use crate::wire;
@@ -77,6 +77,7 @@ pub fn queue(place: QueueContext<'_>, details: &QueueDetails) -> Value {
             rates: place.rates.queues.of(&info.id),
         }),
         "dead_letters": dead_letters(&details.counters),
+        "dead_letter_to": details.dead_letter_to.as_ref().map(dead_letter_to),
         "delayed_retry": delayed_retry,
         "next_delayed_at": delayed_at(|span| span.next),
         "last_delayed_at": delayed_at(|span| span.last),
@@ -108,6 +109,7 @@ pub fn number(field: &str, details: &QueueDetails) -> Option<u64> {
         "message_bytes_ready" => info.ready_bytes,
         "consumers" => info.consumer_count,
         "memory" => details.memory_bytes,
+        "dead_letters.taken" => details.counters.dead_entered,
         _ => return None,
     })
 }
@@ -198,7 +200,16 @@ fn merge_operator(effective: &mut Map<String, Value>, key: &Name, value: &wire::
     }
 }
 
-/// Deaths, and dead letters that reached a target, by reason; quarantined and dropped messages by
+/// Where dead letters are sent, and by which rule.
+fn dead_letter_to(to: &DeadLetterTo) -> Value {
+    json!({
+        "exchange": &*to.exchange,
+        "routing_key": to.routing_key.as_deref(),
+        "rule": &*to.rule.words(),
+    })
+}
+
+/// Dead letters that entered; deaths, and dead letters that reached a target, by reason; quarantined and dropped messages by
 /// reason and cause.
 fn dead_letters(counters: &QueueCounters) -> Value {
     let by_cause = |counts: &Drops| -> Vec<Value> {
@@ -213,6 +224,7 @@ fn dead_letters(counters: &QueueCounters) -> Value {
         kinds.collect()
     };
     json!({
+        "taken": counters.dead_entered,
         "deaths": by_reason(counters.dead),
         "dead_lettered": by_reason(counters.dead_lettered),
         "quarantined": by_cause(&counters.quarantined),
@@ -271,6 +283,10 @@ mod tests {
             let number = number(field, &details).unwrap();
             assert_eq!(described[field], json!(number), "{field}");
         }
+        details.counters.dead_entered = 10;
+        let described = queue(place, &details);
+        assert_eq!(number("dead_letters.taken", &details), Some(10));
+        assert_eq!(described["dead_letters"]["taken"], json!(10));
         assert_eq!(number("name", &details), None);
     }
 }

@@ -1,0 +1,436 @@
+//! The page of one queue: groups of dead letters, messages, settings, consumers.
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::frame::Frame;
+use super::message::Death;
+use super::queues::QueueRow;
+use super::show::{Bytes, Count, Span, Text, When, encoded, shell};
+
+/// A part of the page of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tab {
+    Groups,
+    Messages,
+    Settings,
+    Consumers,
+}
+
+impl Tab {
+    /// All parts in the order in which they are shown.
+    pub const ALL: [Self; 4] = [
+        Self::Groups,
+        Self::Messages,
+        Self::Settings,
+        Self::Consumers,
+    ];
+
+    /// Its word in the query.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Groups => "groups",
+            Self::Messages => "messages",
+            Self::Settings => "settings",
+            Self::Consumers => "consumers",
+        }
+    }
+
+    /// Its name on the page.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Groups => "Groups",
+            Self::Messages => "Messages",
+            Self::Settings => "Settings",
+            Self::Consumers => "Consumers",
+        }
+    }
+
+    /// The part of a word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tab| tab.as_str() == word)
+    }
+}
+
+/// A group of dead letters.
+#[derive(Clone, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct Group {
+    pub key: Text,
+    pub label: Text,
+    pub count: Count,
+    pub share: f64,
+    pub oldest: When,
+    pub newest: When,
+    pub sample: Vec<Text>,
+}
+
+impl Group {
+    /// How many of a hundred, for the bar.
+    pub fn percent(&self) -> String {
+        format!("{:.0}", self.share * 100.0)
+    }
+}
+
+/// What groups leave out.
+#[derive(Clone, Copy, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct Other {
+    pub count: Count,
+    pub groups: Count,
+}
+
+/// The groups of a queue.
+#[derive(Clone, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct Groups {
+    pub by: Text,
+    pub groups: Vec<Group>,
+    pub other: Other,
+    pub matched: Count,
+    pub scanned: Count,
+    pub complete: bool,
+    pub as_of: When,
+}
+
+/// A message in a list.
+#[derive(Clone, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct Listed {
+    pub position: Text,
+    pub payload: Text,
+    pub payload_bytes: Bytes,
+    pub payload_encoding: Text,
+    pub exchange: Text,
+    pub routing_key: Text,
+    pub amqp: ListedAmqp,
+}
+
+/// The sections of a message in a list.
+#[derive(Clone, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct ListedAmqp {
+    pub deaths: Vec<Death>,
+}
+
+impl Listed {
+    /// The latest death.
+    pub fn latest(&self) -> Option<&Death> {
+        self.amqp.deaths.first()
+    }
+}
+
+/// Messages of a queue.
+#[derive(Clone, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct Messages {
+    pub messages: Vec<Listed>,
+    pub next: Option<Text>,
+}
+
+/// The filter of messages as it stands in the address of the page.
+#[derive(Clone, Default, Debug)]
+pub struct FilterBar {
+    pub state: String,
+    /// The parts that are given: name and value.
+    pub parts: Vec<(String, Text)>,
+}
+
+impl FilterBar {
+    /// The parts that fields are there for: name and label.
+    pub const FIELDS: [(&'static str, &'static str); 11] = [
+        ("group", "Group"),
+        ("condition", "Condition"),
+        ("queue", "Died in queue"),
+        ("container", "Container"),
+        ("exchange", "Exchange"),
+        ("routing_key", "Routing key"),
+        ("message_id", "Message id"),
+        ("cause", "Cause of quarantine"),
+        ("selector", "Selector"),
+        ("body_contains", "Body contains"),
+        ("position", "Position"),
+    ];
+    /// The reasons of a death.
+    pub const REASONS: [&'static str; 4] = ["rejected", "expired", "maxlen", "delivery_limit"];
+    /// The states of a message.
+    pub const STATES: [&'static str; 4] = ["ready", "unacknowledged", "delayed", "dead_pending"];
+
+    /// The value of a part; empty: not given.
+    pub fn value(&self, part: &str) -> Text {
+        let found = self.parts.iter().find(|(name, _)| name == part);
+        found.map_or_else(Text::default, |(_, value)| value.clone())
+    }
+
+    /// Whether a part, or the state, has this value.
+    pub fn is(&self, part: &str, value: &str) -> bool {
+        match part {
+            "state" => self.state == value,
+            part => self.value(part).raw() == value,
+        }
+    }
+
+    /// Whether any part is given.
+    pub fn is_given(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// The parts as a query, with `&` in front of each.
+    pub fn query(&self) -> String {
+        let mut query = String::new();
+        for (name, value) in &self.parts {
+            query.extend(["&", name, "=", &value.query()]);
+        }
+        query
+    }
+
+    /// The parts as flags of the commands.
+    pub fn flags(&self) -> String {
+        let mut flags = String::new();
+        for (name, value) in &self.parts {
+            let name = if name == "user" {
+                "consumer-user"
+            } else {
+                name
+            };
+            flags.extend([" --", &name.replace('_', "-"), " ", &value.shell()]);
+        }
+        flags
+    }
+}
+
+/// A consumer of a queue.
+#[derive(Clone, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct Consumer {
+    pub consumer_tag: Text,
+    pub active: bool,
+    pub activity_status: Text,
+    pub ack_required: bool,
+    pub priority: i64,
+    pub messages_unacknowledged: Count,
+    pub channel_details: Channel,
+}
+
+/// The connection of a consumer.
+#[derive(Clone, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct Channel {
+    pub connection_name: Text,
+    pub user: Text,
+    pub peer_host: Text,
+}
+
+/// An effective setting of a queue: which rule gave it.
+#[derive(Clone, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct Setting {
+    pub key: Text,
+    pub value: Text,
+    pub rule: Text,
+    /// What it beats, with the value that does not count.
+    pub beats: Vec<Beaten>,
+}
+
+/// A value that does not count, with its rule.
+#[derive(Clone, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct Beaten {
+    pub value: Text,
+    pub rule: Text,
+}
+
+/// A queue with what it has by itself.
+#[derive(Clone, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct QueueAlone {
+    #[serde(flatten)]
+    pub row: QueueRow,
+    pub consumer_details: Vec<Consumer>,
+    pub settings: Vec<Setting>,
+}
+
+/// What is shown of a queue.
+#[derive(Debug)]
+pub enum Part {
+    Groups(Groups),
+    Messages(Messages),
+    Settings,
+    Consumers,
+    /// The user may not read it: neither groups nor messages.
+    Unreadable,
+}
+
+/// What the user may do with a queue.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct QueueRights {
+    /// See, discard and redrive messages, purge.
+    pub read: bool,
+    /// Delete it.
+    pub configure: bool,
+    /// Publish to the default exchange.
+    pub publish: bool,
+}
+
+/// The page of a queue.
+#[derive(Template, Debug)]
+#[template(path = "queue.html")]
+pub struct QueuePage {
+    pub frame: Frame,
+    pub queue: QueueAlone,
+    pub tab: Tab,
+    pub part: Part,
+    pub filter: FilterBar,
+    pub rights: QueueRights,
+    /// Words of the fields of deleting, which asks for the name again.
+    pub by: String,
+}
+
+impl QueuePage {
+    /// The link to a part.
+    pub fn to(&self, tab: &Tab) -> String {
+        format!("/ui/queue?{}&tab={}", self.queue.row.query(), tab.as_str())
+    }
+
+    /// Whether groups are by this.
+    pub fn is_by(&self, by: &str) -> bool {
+        self.by == by
+    }
+
+    /// The link to messages of a group.
+    pub fn group(&self, group: &Group) -> String {
+        let part = if self.by == "group" {
+            "group"
+        } else {
+            &self.by
+        };
+        let base = self.to(&Tab::Messages);
+        format!("{base}&{part}={}", group.key.query())
+    }
+
+    /// The link to the form that redrives a group.
+    pub fn redrive_group(&self, group: &Group) -> String {
+        let (vhost, name) = (self.queue.row.vhost.query(), self.queue.row.name.query());
+        format!(
+            "/ui/redrive/new?vhost={vhost}&source={name}&{}={}",
+            self.by,
+            group.key.query()
+        )
+    }
+
+    /// The link to the form that redrives what the filter means.
+    pub fn redrive_all(&self) -> String {
+        let (vhost, name) = (self.queue.row.vhost.query(), self.queue.row.name.query());
+        format!(
+            "/ui/redrive/new?vhost={vhost}&source={name}{}",
+            self.filter.query()
+        )
+    }
+
+    /// The link to a message.
+    pub fn message(&self, listed: &Listed) -> String {
+        let (vhost, name) = (self.queue.row.vhost.query(), self.queue.row.name.query());
+        format!(
+            "/ui/message?vhost={vhost}&queue={name}&position={}",
+            listed.position.query()
+        )
+    }
+
+    /// The command that shows the same.
+    pub fn command(&self) -> String {
+        let vhost = vhost_flag(&self.queue.row.vhost);
+        let name = self.queue.row.name.shell();
+        match self.part {
+            Part::Groups(_) => {
+                let by = if self.by == "group" {
+                    String::new()
+                } else {
+                    format!(" --by {}", self.by)
+                };
+                format!(
+                    "coroner dead_letter_groups{vhost} {name}{by}{}",
+                    self.filter.flags()
+                )
+            }
+            Part::Messages(_) => {
+                format!("coroner deaths{vhost} {name}{}", self.filter.flags())
+            }
+            Part::Consumers => format!("coroner list_consumers{vhost}"),
+            Part::Settings | Part::Unreadable => {
+                let pattern = shell(&pattern(self.queue.row.name.raw()));
+                format!("coroner list_queues{vhost} name policy arguments --name {pattern}")
+            }
+        }
+    }
+
+    /// The query that goes on behind the messages shown.
+    pub fn next(&self, from: &Text) -> String {
+        let base = self.to(&Tab::Messages);
+        format!(
+            "{base}&state={}{}&from={}",
+            self.filter.state,
+            self.filter.query(),
+            from.query()
+        )
+    }
+
+    /// The link to these messages as lines of JSON.
+    pub fn export(&self) -> String {
+        let query = self.queue.row.query();
+        format!(
+            "/ui/export?{query}&state={}{}",
+            self.filter.state,
+            self.filter.query()
+        )
+    }
+
+    /// JSON as it is shown.
+    pub fn pretty(&self, value: &Value) -> String {
+        serde_json::to_string_pretty(value).unwrap_or_default()
+    }
+
+    /// How long ago something was.
+    pub fn ago(&self, when: &When) -> String {
+        when.0.map_or_else(String::new, |at| {
+            format!("{} ago", Span::between(at, self.frame.now))
+        })
+    }
+
+    /// The path of an action on the queue.
+    pub fn act(&self, action: &str) -> String {
+        let (vhost, name) = (self.queue.row.vhost.query(), self.queue.row.name.query());
+        format!("/ui/do/{action}?vhost={vhost}&name={name}")
+    }
+
+    /// A command on the queue.
+    pub fn tool(&self, command: &str) -> String {
+        let vhost = vhost_flag(&self.queue.row.vhost);
+        format!("coroner {command}{vhost} {}", self.queue.row.name.shell())
+    }
+}
+
+/// The regular expression that means one name.
+fn pattern(name: &str) -> String {
+    let mut pattern = "^".to_owned();
+    for char in name.chars() {
+        if char.is_ascii_punctuation() {
+            pattern.push('\\');
+        }
+        pattern.push(char);
+    }
+    pattern + "$"
+}
+
+/// The flag that names a vhost, unless it is the default one.
+pub fn vhost_flag(vhost: &Text) -> String {
+    match vhost.raw() {
+        "/" => String::new(),
+        other => format!(" -p {}", shell(other)),
+    }
+}
+
+/// The link to the page of a queue.
+pub fn queue_link(vhost: &str, queue: &str) -> String {
+    format!("/ui/queue?vhost={}&name={}", encoded(vhost), encoded(queue))
+}

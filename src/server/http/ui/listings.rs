@@ -1,0 +1,256 @@
+//! The first page, and the list of queues.
+
+use super::visit::Visit;
+use crate::base::limits::{PAGE_GROUPED_MESSAGES_MAX, PAGE_GROUPED_QUEUES_MAX, PAGE_QUEUES_MAX};
+use crate::broker::names::QUARANTINE;
+use crate::management::http::Failure;
+use crate::page::deaths::{Deaths, GroupIn, Need, Overview};
+use crate::page::frame::Place;
+use crate::page::message::Death;
+use crate::page::queue::{Groups, Messages};
+use crate::page::queues::{Paged, QueueRow, Queues, Search};
+use crate::page::redrive::Job;
+use crate::page::show::{Count, Text, When, encoded};
+
+/// The fields of queues that pages show.
+const COLUMNS: &str = "name,vhost,type,durable,messages,messages_ready,messages_unacknowledged,\
+                       messages_delayed,messages_dead_pending,consumers,dead_letters,\
+                       dead_letter_to,message_stats.dead_details";
+/// Redrives that the first page looks at, the most that one answer has.
+const REDRIVES: &str = "page=1&page_size=500";
+
+/// `/ui/queues`.
+pub(super) async fn queues(visit: &Visit<'_>) -> Result<Queues, Failure> {
+    let search = search(visit, "/ui/queues");
+    let page = visit.query.get("page").unwrap_or("1");
+    let path = match search.vhost.raw() {
+        "" => "/api/queues".to_owned(),
+        vhost => format!("/api/queues/{}", encoded(vhost)),
+    };
+    let query = format!(
+        "page={}&page_size={PAGE_QUEUES_MAX}&name={}&sort={}&sort_reverse={}&columns={COLUMNS}",
+        encoded(page),
+        search.name.query(),
+        encoded(&search.sort),
+        search.is_descending,
+    );
+    Ok(Queues {
+        frame: visit.frame("Queues", Place::Queues),
+        queues: visit.get(&path, &query).await?,
+        search,
+    })
+}
+
+/// What a list is searched for, and how it is sorted.
+pub(super) fn search(visit: &Visit<'_>, path: &'static str) -> Search {
+    let sort = visit.query.get("sort").filter(|sort| !sort.is_empty());
+    Search {
+        path,
+        vhost: visit.text("vhost"),
+        vhosts: visit.vhosts(),
+        name: visit.text("search"),
+        sort: sort.unwrap_or("name").to_owned(),
+        is_descending: visit.query.is_true("sort_reverse"),
+    }
+}
+
+/// `/ui/`.
+pub(super) async fn deaths(visit: &Visit<'_>) -> Result<Deaths, Failure> {
+    let overview: Overview = visit.get("/api/overview", "").await?;
+    let query =
+        format!("page=1&page_size=500&sort=dead_letters.taken&sort_reverse=true&columns={COLUMNS}");
+    let taking: Paged<QueueRow> = visit.get("/api/queues", &query).await?;
+    let jobs: Paged<Job> = visit.get("/api/redrives", REDRIVES).await?;
+    let mut queues = taking.items;
+    queues.retain(|queue| {
+        let is_taking = !queue.dead_letters.taken.is_zero() || queue.name.raw() == QUARANTINE;
+        is_taking && !queue.messages.is_zero()
+    });
+    let (groups, is_partial) = groups(visit, &queues).await?;
+    let of = |quarantine: bool| {
+        let meant = queues
+            .iter()
+            .filter(|queue| (queue.name.raw() == QUARANTINE) == quarantine);
+        Count(meant.map(|queue| queue.messages.0).sum())
+    };
+    let oldest = groups.iter().filter_map(|found| found.group.oldest.0).min();
+    let (dead_letters, quarantined) = (of(false), of(true));
+    let frame = visit.frame("Deaths", Place::Deaths);
+    let needs = needs(frame.now, &queues, &groups, &jobs.items);
+    queues.truncate(PAGE_QUEUES_MAX);
+    Ok(Deaths {
+        frame,
+        deaths: overview.message_stats.dead,
+        rate: overview.message_stats.dead_details.rate.a_minute(),
+        dead_letters,
+        quarantined,
+        oldest: When(oldest),
+        needs,
+        queues,
+        groups,
+        is_partial,
+    })
+}
+
+/// The groups in the queues that took most dead letters, each with one of its messages; and whether
+/// there are others.
+async fn groups(visit: &Visit<'_>, queues: &[QueueRow]) -> Result<(Vec<GroupIn>, bool), Failure> {
+    /// Groups of one queue that are shown.
+    const OF_QUEUE_MAX: usize = 3;
+    let (mut found, mut is_partial) = (Vec::new(), queues.len() > PAGE_GROUPED_QUEUES_MAX);
+    for queue in queues.iter().take(PAGE_GROUPED_QUEUES_MAX) {
+        let (vhost, name) = (queue.vhost.raw(), queue.name.raw());
+        if !visit.may(vhost, crate::access::Right::Read, name) {
+            continue;
+        }
+        if queue.messages_ready.0 > PAGE_GROUPED_MESSAGES_MAX {
+            is_partial = true;
+            continue;
+        }
+        let path = format!("/api/queues/{}/{}", encoded(vhost), encoded(name));
+        let groups: Groups = match visit.get(&format!("{path}/groups"), "").await {
+            // It may be gone by now, or be exclusive to a connection.
+            Err(failure) if failure.status < 500 => continue,
+            groups => groups?,
+        };
+        is_partial |= groups.groups.len() > OF_QUEUE_MAX;
+        for group in groups.groups.into_iter().take(OF_QUEUE_MAX) {
+            let death = match group.sample.first() {
+                Some(position) => latest_death(visit, &path, position).await?,
+                None => None,
+            };
+            let queue = queue.clone();
+            found.push(GroupIn {
+                queue,
+                group,
+                death,
+            });
+        }
+    }
+    found.sort_by_key(|found| std::cmp::Reverse(found.group.newest));
+    Ok((found, is_partial))
+}
+
+/// The latest death of the message at a position.
+async fn latest_death(
+    visit: &Visit<'_>,
+    queue: &str,
+    position: &Text,
+) -> Result<Option<Death>, Failure> {
+    let query = format!("position={}&count=1&truncate=0", position.query());
+    let seen: Messages = visit.get(&format!("{queue}/messages"), &query).await?;
+    let seen = seen.messages.into_iter().next();
+    Ok(seen.and_then(|message| message.amqp.deaths.into_iter().next()))
+}
+
+/// What needs somebody, worst first.
+fn needs(now: i64, queues: &[QueueRow], groups: &[GroupIn], jobs: &[Job]) -> Vec<Need> {
+    let mut needs = Vec::new();
+    for job in jobs {
+        let class = match job.state.raw() {
+            "stopped" | "failed" => "bad",
+            "paused" | "waiting" => "so-so",
+            _ => continue,
+        };
+        let what = format!(
+            "{}: {} ({})",
+            job.id.raw(),
+            job.state.raw(),
+            job.cause.raw()
+        );
+        needs.push(Need {
+            class,
+            kind: "Redrive",
+            what: Text::new(what),
+            link: Some(format!("/ui/redrive?{}", job.query())),
+        });
+    }
+    for queue in queues {
+        let link = Some(format!("/ui/queue?{}", queue.query()));
+        if queue.name.raw() == QUARANTINE {
+            let what = format!("{} messages in vhost {}", queue.messages, queue.vhost.raw());
+            needs.push(Need {
+                class: "bad",
+                kind: "Quarantine",
+                what: Text::new(what),
+                link,
+            });
+        } else if !queue.messages_dead_pending.is_zero() {
+            let (name, count) = (queue.name.raw(), queue.messages_dead_pending);
+            needs.push(Need {
+                class: "bad",
+                kind: "Full target",
+                what: Text::new(format!("{count} dead letters of {name} wait for room")),
+                link,
+            });
+        }
+    }
+    for found in groups.iter().filter(|found| found.grows(now)) {
+        let (count, label) = (found.group.count, found.group.label.raw());
+        let what = match &found.death {
+            Some(death) => told(count, death),
+            None => format!("{count} messages: {label}"),
+        };
+        needs.push(Need {
+            class: "so-so",
+            kind: "Growing group",
+            what: Text::new(what),
+            link: Some(found.link()),
+        });
+    }
+    needs.sort_by_key(|need| need.class != "bad");
+    needs
+}
+
+/// A group in a sentence, by its latest death.
+fn told(count: Count, death: &Death) -> String {
+    let noun = if count.0 == 1 { "message" } else { "messages" };
+    let condition = death.error.as_ref().map(|error| error.condition.raw());
+    let why = condition.filter(|condition| !condition.is_empty());
+    let why = why.unwrap_or_else(|| death.reason.raw());
+    let by = death.by.as_ref().map(|by| by.container.raw());
+    let by = by.filter(|by| !by.is_empty());
+    let by = by.map_or_else(String::new, |by| format!(", by {by}"));
+    format!("{count} {noun} died in {}: {why}{by}", death.queue.raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_group_is_told_as_what_died_where_of_what_by_whom() {
+        let death = json!({
+            "queue": "orders", "reason": "rejected",
+            "error": { "condition": "app:schema" }, "by": { "container": "billing-7f9c" },
+        });
+        let death: Death = serde_json::from_value(death).unwrap();
+        let said = told(Count(3), &death);
+        assert_eq!(
+            said,
+            "3 messages died in orders: app:schema, by billing-7f9c"
+        );
+        let expired: Death =
+            serde_json::from_value(json!({"queue": "q", "reason": "expired"})).unwrap();
+        assert_eq!(told(Count(1), &expired), "1 message died in q: expired");
+    }
+
+    #[test]
+    fn what_is_worst_comes_first() {
+        let queue = |name: &str, pending: u64| {
+            let queue = json!({"name": name, "vhost": "/", "messages": 1, "messages_dead_pending": pending});
+            serde_json::from_value::<QueueRow>(queue).unwrap()
+        };
+        let job = |state: &str| {
+            serde_json::from_value::<Job>(json!({"id": state, "state": state})).unwrap()
+        };
+        let queues = [queue("dlq", 0), queue("work", 4), queue(QUARANTINE, 0)];
+        let jobs = [job("paused"), job("completed"), job("stopped")];
+        let needs = needs(0, &queues, &[], &jobs);
+        let kinds: Vec<&str> = needs.iter().map(|need| need.kind).collect();
+        assert_eq!(kinds, ["Redrive", "Full target", "Quarantine", "Redrive"]);
+        assert_eq!(needs[0].what.raw(), "stopped: stopped ()");
+    }
+}
