@@ -144,7 +144,7 @@ pub use wire::{Array, Value, ValueKind};
 pub mod settings {
     pub use crate::config::{
         ByteSize, DeathEvidence, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType,
-        SaslMechanism, Span, SyncSetting, TlsLoginFrom, UndeliverableSetting, UserEntry,
+        SaslMechanism, Span, SyncSetting, TlsLoginFrom, UiSetting, UndeliverableSetting, UserEntry,
         UserTagsEntry,
     };
 }

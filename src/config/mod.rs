@@ -34,5 +34,6 @@ pub use settings::{ANY_VHOST, Settings};
 pub use table::{HEADINGS, Key, SettingSyntax, TABLE, find};
 pub use values::{
     ByteSize, DeathEvidence, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType,
-    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UndeliverableSetting, UserEntry, UserTagsEntry,
+    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UiSetting, UndeliverableSetting, UserEntry,
+    UserTagsEntry,
 };

@@ -7,7 +7,8 @@ use crate::base::limits;
 
 use super::values::{
     ByteSize, DeathEvidence, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType,
-    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UndeliverableSetting, UserEntry, UserTagsEntry,
+    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UiSetting, UndeliverableSetting, UserEntry,
+    UserTagsEntry,
 };
 
 /// The largest message that the journal can store, in bytes: a segment must have room for it.
@@ -41,7 +42,7 @@ pub struct Settings {
     pub http: HttpListen,
     pub http_connections_max: u32,
     pub http_host: Vec<String>,
-    pub ui: bool,
+    pub ui: UiSetting,
     pub metrics_login: bool,
     pub metrics_queues_max: u32,
     pub amqps: Vec<ListenAddress>,
@@ -120,7 +121,7 @@ impl Default for Settings {
             http: HttpListen::Auto,
             http_connections_max: 256,
             http_host: Vec::new(),
-            ui: true,
+            ui: UiSetting::On,
             metrics_login: false,
             metrics_queues_max: 1_000,
             amqps: Vec::new(),

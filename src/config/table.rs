@@ -122,9 +122,9 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "ui",
-        SettingSyntax::Switch,
-        "BOOL",
-        SWITCH,
+        SettingSyntax::Text,
+        "on|off",
+        "on or off",
         "Serve the page for browsers at /ui/ beside the HTTP API; off serves the API alone",
     ),
     key(

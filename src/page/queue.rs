@@ -267,7 +267,7 @@ pub enum Part {
 pub struct QueueRights {
     /// See, discard and redrive messages, purge.
     pub read: bool,
-    /// Delete it.
+    /// Delete the queue itself.
     pub configure: bool,
     /// Publish to the default exchange.
     pub publish: bool,

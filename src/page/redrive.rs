@@ -63,7 +63,7 @@ pub struct MovedTo {
     pub moved: Count,
 }
 
-/// A redrive.
+/// A redrive as the API tells it.
 #[derive(Clone, Deserialize, Default, Debug)]
 #[serde(default)]
 pub struct Job {

@@ -14,6 +14,6 @@ pub use address::{HttpListen, ListenAddress};
 pub use entry::{PermissionEntry, UserEntry, UserTagsEntry};
 pub use quantity::{ByteSize, Span};
 pub use word::{
-    DeathEvidence, LogFormat, QueueType, SaslMechanism, SyncSetting, TlsLoginFrom,
+    DeathEvidence, LogFormat, QueueType, SaslMechanism, SyncSetting, TlsLoginFrom, UiSetting,
     UndeliverableSetting,
 };

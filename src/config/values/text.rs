@@ -7,7 +7,8 @@ use serde::{Serialize, Serializer};
 
 use super::{
     ByteSize, DeathEvidence, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType,
-    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UndeliverableSetting, UserEntry, UserTagsEntry,
+    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UiSetting, UndeliverableSetting, UserEntry,
+    UserTagsEntry,
 };
 
 /// Implements reading and writing these types as text; numbers are accepted too where they make
@@ -42,6 +43,7 @@ as_text!(
     LogFormat,
     SyncSetting,
     TlsLoginFrom,
+    UiSetting,
     UndeliverableSetting,
     SaslMechanism
 );

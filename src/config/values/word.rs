@@ -62,6 +62,15 @@ words!(
     }
 );
 words!(
+    /// Whether the page for browsers is served beside the HTTP API.
+    UiSetting {
+        /// It is served below `/ui/`.
+        On = "on",
+        /// The API is served alone.
+        Off = "off"
+    }
+);
+words!(
     /// The format of log lines.
     LogFormat {
         /// One line of text per event.

@@ -68,6 +68,7 @@ use super::shared::Shared;
 use super::tls::Tls;
 use crate::access::Peer;
 use crate::base::limits::{HTTP_HEAD_BYTES_MAX, HTTP_HEALTH_CONNECTION_MS};
+use crate::config::UiSetting;
 
 /// Time from connecting, and from each answer, to the end of the next request's headers.
 const HEADERS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -81,7 +82,7 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
         .merge(api::router(shared, &bodies))
         .merge(health::router(shared))
         .merge(metrics::router(shared))
-        .merge(if shared.settings.ui {
+        .merge(if shared.settings.ui == UiSetting::On {
             ui::router(shared, &bodies)
         } else {
             page::router()

@@ -110,7 +110,7 @@ fn form(
     }
 }
 
-/// Logs in.
+/// Logs a user in, by its password.
 async fn begin(shared: &Arc<Shared>, peer: &Peer, head: &Parts, fields: &Query) -> Response<Body> {
     let next = fields.get("next").unwrap_or_default();
     match log_in(shared, peer, head, fields).await {
@@ -176,7 +176,7 @@ async fn log_in(
     Ok((identity, cookie, begun.token))
 }
 
-/// Logs out.
+/// Ends the session of a visit.
 pub(super) fn end(visit: &Visit<'_>, head: &Parts) -> Response<Body> {
     let name = cookie_name(visit.peer, &head.headers);
     if let Some(cookie) = cookie(&head.headers, &name) {
