@@ -90,6 +90,7 @@ impl Reply {
             Self::Chunks(_) | Self::Lines(_) => {
                 return Err(Failure::unavailable("this answer is a stream"));
             }
+            Self::Text(_, text) => return Ok(Value::from(text)),
             Self::Written(text) => text,
             Self::Roomy(answer) => return read(move || answer.value()).await,
         };
