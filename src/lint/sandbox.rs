@@ -141,8 +141,8 @@ impl Sandbox {
         }
     }
 
-    /// Delivers the oldest message of a queue, and settles it.
-    fn deliver(&mut self, queue: &Name, outcome: Outcome) -> bool {
+    /// A consumer without credit; none if the queue refuses it.
+    fn attach(&mut self, queue: &Name) -> Option<ConsumerId> {
         self.consumers += 1;
         let consumer = ConsumerId(self.consumers);
         let reply = self.core.apply(
@@ -163,9 +163,14 @@ impl Sandbox {
             }),
             &mut self.effects,
         );
-        if matches!(reply, Reply::Refused(_)) {
+        (!matches!(reply, Reply::Refused(_))).then_some(consumer)
+    }
+
+    /// Delivers the oldest message of a queue, and settles it.
+    fn deliver(&mut self, queue: &Name, outcome: Outcome) -> bool {
+        let Some(consumer) = self.attach(queue) else {
             return false;
-        }
+        };
         let flow = Command::ConsumerFlow {
             consumer,
             limit: 1,
@@ -234,23 +239,35 @@ impl Sandbox {
         let Some(ttl_ms) = ttl_ms else {
             return false;
         };
-        // A queue that expires meanwhile would not be there for the next finding.
-        let expires = |queue: &Queue| queue.settings.expires_ms.is_some();
-        if self.core.queues().any(expires) {
-            return false;
-        }
         let until = self.now.mono.plus(ttl_ms);
         self.pass_until(until);
         true
     }
 
-    /// Lets time pass as far as this; only what is due then, and not what follows from it.
+    /// Lets somebody consume from each queue that expires, without credit: one that expired meanwhile
+    /// would not be there for the next finding.
+    fn keep_queues(&mut self) -> Vec<ConsumerId> {
+        let queues = self.core.queues();
+        let expiring = queues.filter(|queue| queue.settings.expires_ms.is_some());
+        let expiring: Vec<Name> = expiring.map(|queue| queue.name.clone()).collect();
+        let mut kept = Vec::new();
+        for queue in &expiring {
+            kept.extend(self.attach(queue));
+        }
+        kept
+    }
+
+    /// Lets time pass as far as this; only what is due then, and not what follows from it. Queues stay.
     fn pass_until(&mut self, until: Millis) {
+        let kept = self.keep_queues();
         let ms = i64::try_from(until.since(self.now.mono)).unwrap_or(i64::MAX);
         let wall = Timestamp(self.now.wall.0.saturating_add(ms));
         self.now = Now::new(until.max(self.now.mono), wall);
         self.core.tick(self.now, 256, &mut self.effects);
         self.settle_down();
+        for consumer in kept {
+            self.apply(Command::ConsumerDetach { consumer });
+        }
     }
 
     fn push_out(&mut self, queue: &Name) -> bool {

@@ -474,7 +474,8 @@ impl Letter {
     }
 
     /// The message with its history in words, with at most `body_max` bytes of its body.
-    /// `number` counts the messages that are shown; `place` is its position, to be told, too.
+    /// `number` counts the messages that are shown; `place` is its position, to be told beside it (else
+    /// it is told last: `explain` and `discard_message` ask for it).
     pub(super) fn story(
         &self,
         (number, place): (usize, Option<u64>),
@@ -482,10 +483,10 @@ impl Letter {
         body_max: u64,
     ) -> String {
         let mut lines = Lines(String::new());
-        let place = place.map(|place| format!(" at position {place}"));
+        let beside = place.map(|place| format!(" at position {place}"));
         lines.add(&format!(
             "message {number}{}: {}",
-            place.unwrap_or_default(),
+            beside.unwrap_or_default(),
             journey(&self.deaths, self.folded.as_ref(), queue)
         ));
         let (exchange, keys) = self.published();
@@ -543,6 +544,9 @@ impl Letter {
             "  body, {}",
             self.body.in_words(self.body_bytes, body_max)
         ));
+        if let Some(position) = self.position.filter(|_| place.is_none()) {
+            lines.add(&format!("  at position {position}"));
+        }
         lines.0
     }
 }

@@ -149,6 +149,27 @@ fn dead_letters_that_expire_back_to_where_they_died_without_a_rejection_are_a_lo
     );
 }
 
+/// A queue that is deleted when nobody uses it for a second would be gone for the next witness.
+#[test]
+fn queues_that_expire_stay_while_witnesses_wait_for_their_ttl() {
+    let definitions = json!({
+        "queues": [
+            queue("loop", json!({"x-message-ttl": 1000, "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": "loop"})),
+            queue("reply", json!({"x-expires": 1000, "x-message-ttl": 5000,
+                "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "reply"})),
+        ],
+    });
+    let report = looked(&definitions, crate::lint::Target::Rabbitmq);
+    let told = told(&report);
+    for expected in [
+        "DL004 error loop: dropped (cycle)",
+        "DL004 error reply: dropped (cycle)",
+    ] {
+        assert!(told.iter().any(|line| line == expected), "{told:?}");
+    }
+}
+
 #[test]
 fn a_pair_that_retries_what_is_rejected_after_a_while_is_no_fault() {
     let definitions = json!({
