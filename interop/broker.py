@@ -35,8 +35,9 @@ class Broker:
         self.first_lines = []  # up to where it listens
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
-        wanted = ["amqp"] + [name for name in ("amqps", "http") if self._listens(name, arguments)]
-        ports = self._ports(wanted)
+        others = ("amqps", "http", "https", "websocket")
+        wanted = ["amqp"] + [name for name in others if self._listens(name, arguments)]
+        self.ports = ports = self._ports(wanted)
         self.port, self.tls_port, self.http_port = ports["amqp"], ports.get("amqps"), ports.get("http")
 
     @staticmethod

@@ -47,7 +47,8 @@ class Rhea:
     @staticmethod
     def prepare():
         folder = os.path.join(HERE, "rhea")
-        if not os.path.isdir(os.path.join(folder, "node_modules", "rhea")):
+        needed = (os.path.join(folder, "node_modules", name) for name in ("rhea", "ws"))
+        if not all(map(os.path.isdir, needed)):
             install(["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--silent"], folder)
         return ["node", os.path.join(folder, "client.js")], folder
 

@@ -334,6 +334,11 @@ pub const HTTP_READ_AT_ONCE_BYTES_MAX: usize = 8 * 1024;
 pub const HTTP_ASIDE_MAX: usize = 4;
 /// Bytes of the fields of the head of a request, and of its target.
 pub const HTTP_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a ping, pong or close of a WebSocket [RFC 6455 5.5].
+pub const WEBSOCKET_CONTROL_BYTES_MAX: usize = 125;
+/// Bytes of one message that goes out by a WebSocket, and of what waits to go out before a peer that
+/// only pings is read no further.
+pub const WEBSOCKET_BUFFER_BYTES: usize = 64 * 1024;
 /// Bytes of the query of a request.
 pub const HTTP_QUERY_BYTES_MAX: usize = 8 * 1024;
 /// Parameters in a query.

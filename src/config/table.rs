@@ -113,6 +113,22 @@ pub const TABLE: &[Key] = &[
         "Serve the HTTP API over TLS here; repeatable",
     ),
     key(
+        "websocket",
+        SettingSyntax::List,
+        "ADDR:PORT",
+        "ADDR:PORT such as 0.0.0.0:15673; port 0 lets the system choose",
+        "Listen for AMQP 1.0 over WebSocket (subprotocol amqp) here, at any path; repeatable. The ports of the \
+         HTTP API have it at /amqp, over TLS too",
+    ),
+    key(
+        "websocket-origin",
+        SettingSyntax::List,
+        "ORIGIN",
+        "an origin such as https://app.example, or * for all",
+        "Origin of web pages whose scripts may open a WebSocket, beside pages of this broker's own host; \
+         * lets all; repeatable",
+    ),
+    key(
         "http-host",
         SettingSyntax::List,
         "NAME",

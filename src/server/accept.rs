@@ -16,6 +16,8 @@ use super::http;
 use super::shared::Shared;
 use super::sockets::Listeners;
 use super::tls::Tls;
+#[cfg(feature = "http")]
+use super::websocket;
 use crate::access::Peer;
 use crate::base::ConnectionId;
 
@@ -30,7 +32,13 @@ pub(super) fn listen(listeners: Listeners, shared: &Arc<Shared>) {
     }
     #[cfg(feature = "http")]
     if let Some(listener) = listeners.http {
-        shared.spawn(http::accept(listener, Arc::clone(shared), None));
+        let router = http::router(shared);
+        shared.spawn(http::accept(listener, Arc::clone(shared), None, router));
+    }
+    #[cfg(feature = "http")]
+    for listener in listeners.websocket {
+        let router = websocket::only(shared);
+        shared.spawn(http::accept(listener, Arc::clone(shared), None, router));
     }
     let Some(tls) = listeners.tls else { return };
     for listener in listeners.amqps {
@@ -42,6 +50,7 @@ pub(super) fn listen(listeners: Listeners, shared: &Arc<Shared>) {
             listener,
             Arc::clone(shared),
             Some(Arc::clone(&tls)),
+            http::router(shared),
         ));
     }
     shared.spawn(tls.watch());

@@ -100,6 +100,12 @@ impl Broker {
         &self.shared.addresses.https
     }
 
+    /// The addresses it listens on for AMQP over WebSocket only, with their real ports; the HTTP API has
+    /// it at `/amqp`, too.
+    pub fn websocket_addresses(&self) -> &[SocketAddr] {
+        &self.shared.addresses.websocket
+    }
+
     /// Reloads the files for TLS; new connections use them. They are also reloaded when they
     /// change, within some seconds.
     ///

@@ -11,6 +11,7 @@ pub(super) fn check(settings: &Settings) -> Result<(), StartError> {
     let needs = [
         ("http", wants_http, http, "http"),
         ("https", !settings.https.is_empty(), http, "http"),
+        ("websocket", !settings.websocket.is_empty(), http, "http"),
         ("definitions", settings.definitions.is_some(), http, "http"),
         (
             "tls-certificate",

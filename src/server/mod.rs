@@ -71,6 +71,8 @@ mod tls;
 mod told;
 #[cfg(feature = "http")]
 mod topology;
+#[cfg(feature = "http")]
+mod websocket;
 mod yielding;
 
 #[cfg(test)]

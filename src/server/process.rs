@@ -94,6 +94,9 @@ async fn serve(
     for address in broker.amqps_addresses() {
         say(&format!("listening amqps {address}"));
     }
+    for address in broker.websocket_addresses() {
+        say(&format!("listening websocket {address}"));
+    }
     if let Some(address) = broker.http_address() {
         say(&format!("listening http {address}"));
     }

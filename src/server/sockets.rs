@@ -52,6 +52,8 @@ pub(super) struct Addresses {
     pub(super) http: Option<SocketAddr>,
     /// HTTP over TLS.
     pub(super) https: Vec<SocketAddr>,
+    /// AMQP over WebSocket, and nothing else.
+    pub(super) websocket: Vec<SocketAddr>,
 }
 
 /// The listening sockets of a broker, bound and not served yet.
@@ -60,6 +62,7 @@ pub(super) struct Listeners {
     pub(super) amqps: Vec<TcpListener>,
     pub(super) http: Option<TcpListener>,
     pub(super) https: Vec<TcpListener>,
+    pub(super) websocket: Vec<TcpListener>,
     pub(super) tls: Option<Arc<Tls>>,
 }
 
@@ -72,6 +75,7 @@ impl Listeners {
             amqps: bind_all(&settings.amqps_addresses()).await?,
             http: bind_http(&settings.http).await?,
             https: bind_all(&settings.https).await?,
+            websocket: bind_all(&settings.websocket).await?,
         })
     }
 
@@ -90,6 +94,7 @@ impl Listeners {
                 .as_ref()
                 .and_then(|listener| listener.local_addr().ok()),
             https: addresses(&self.https),
+            websocket: addresses(&self.websocket),
         }
     }
 

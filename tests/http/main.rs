@@ -34,3 +34,4 @@ mod settings;
 #[path = "../support/mod.rs"]
 mod support;
 mod timeouts;
+mod websocket;

@@ -33,6 +33,8 @@ pub struct RunningBroker {
     pub http_port: u16,
     /// The port its listener for AMQP over TLS bound, if it has one.
     pub amqps_port: Option<u16>,
+    /// The port its listener for AMQP over WebSocket bound, if it has one.
+    pub websocket_port: Option<u16>,
 }
 
 impl RunningBroker {
@@ -75,17 +77,19 @@ impl RunningBroker {
         forward_lines(process.stderr.take().expect("piped"), say);
         let deadline = Instant::now() + START_MAX;
         let mut printed = Vec::new();
-        let (mut amqp_port, mut amqps_port) = (None, None);
+        let (mut amqp_port, mut amqps_port, mut websocket_port) = (None, None, None);
         while let Ok(line) = heard.recv_timeout(deadline.saturating_duration_since(Instant::now()))
         {
             amqp_port = amqp_port.or_else(|| listening_port("amqp", &line));
             amqps_port = amqps_port.or_else(|| listening_port("amqps", &line));
+            websocket_port = websocket_port.or_else(|| listening_port("websocket", &line));
             if let (Some(port), Some(http_port)) = (amqp_port, listening_port("http", &line)) {
                 return Self {
                     process,
                     port,
                     http_port,
                     amqps_port,
+                    websocket_port,
                 };
             }
             printed.push(line);

@@ -525,13 +525,6 @@ impl Letter {
             let sentence = why.sentence(&self.exchange, &self.routing_key);
             lines.add(&format!("  {sentence}"));
         }
-        let fields = |fields: &Map<String, Value>| {
-            let pair = |(name, value): (&String, &Value)| match value {
-                Value::String(text) => format!("{}={}", printable(name), printable(text)),
-                other => format!("{}={}", printable(name), printable(&other.to_string())),
-            };
-            fields.iter().map(pair).collect::<Vec<_>>().join(" ")
-        };
         for (what, which) in [
             ("properties", &self.properties),
             ("application properties", &self.application_properties),
@@ -549,6 +542,15 @@ impl Letter {
         }
         lines.0
     }
+}
+
+/// `name=value` of each.
+fn fields(fields: &Map<String, Value>) -> String {
+    let pair = |(name, value): (&String, &Value)| match value {
+        Value::String(text) => format!("{}={}", printable(name), printable(text)),
+        other => format!("{}={}", printable(name), printable(&other.to_string())),
+    };
+    fields.iter().map(pair).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether an annotation is one that the words replace.

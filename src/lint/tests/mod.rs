@@ -160,7 +160,7 @@ fn queues_that_expire_stay_while_witnesses_wait_for_their_ttl() {
                 "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "reply"})),
         ],
     });
-    let report = looked(&definitions, crate::lint::Target::Rabbitmq);
+    let report = looked(&definitions, Target::Rabbitmq);
     let told = told(&report);
     for expected in [
         "DL004 error loop: dropped (cycle)",

@@ -19,6 +19,7 @@ impl Addresses {
             of("amqp/ssl", &self.amqps),
             of("http", self.http.as_slice()),
             of("https", &self.https),
+            of("http/web-amqp", &self.websocket),
         ];
         let all = all.into_iter().flatten();
         let listeners = all.map(|(protocol, address)| Listener {

@@ -1,6 +1,7 @@
 //! Checks of every request before anything else: the size of its head, and whether another site
 //! made a browser send it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -23,7 +24,12 @@ pub(in crate::server) struct Entrance {
     pub(super) is_loopback: bool,
     /// Whether it is beyond the bound on connections: then only `/health` is served.
     pub(super) health_only: bool,
+    pub(super) local: Local,
 }
+
+/// The address that a client connected to, where it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::server) struct Local(pub(in crate::server) Option<SocketAddr>);
 
 /// The header in which a browser says which page made the request.
 const FETCH_SITE: &str = "sec-fetch-site";

@@ -52,6 +52,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::request::Parts;
 use axum::middleware::from_fn;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
@@ -61,14 +62,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
 use self::body::Bodies;
-pub(in crate::server) use self::door::Entrance;
+pub(in crate::server) use self::door::{Entrance, Local};
 use self::places::{HttpAdmission, Places};
+pub(in crate::server) use self::reply::failure;
+pub(in crate::server) use self::stream::Lifted;
 use self::stream::Paced;
 use super::shared::Shared;
 use super::tls::Tls;
+use super::websocket;
 use crate::access::Peer;
 use crate::base::limits::{HTTP_HEAD_BYTES_MAX, HTTP_HEALTH_CONNECTION_MS};
 use crate::config::UiSetting;
+use crate::management::http::Failure;
 
 /// Time from connecting, and from each answer, to the end of the next request's headers.
 const HEADERS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -82,6 +87,7 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
         .merge(api::router(shared, &bodies))
         .merge(health::router(shared))
         .merge(metrics::router(shared))
+        .merge(websocket::router(shared))
         .merge(if shared.settings.ui == UiSetting::On {
             ui::router(shared, &bodies)
         } else {
@@ -89,9 +95,13 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
         })
 }
 
-/// Accepts connections, over TLS if it is given, until the broker ends.
-pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>>) {
-    let router = router(&shared);
+/// Accepts connections, over TLS if it is given, until the broker ends; the router answers.
+pub(super) async fn accept(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    tls: Option<Arc<Tls>>,
+    router: Router,
+) {
     let max = usize::try_from(shared.settings.http_connections_max).unwrap_or(usize::MAX);
     let places = Places::new(max);
     let mut failing = false;
@@ -101,9 +111,12 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Opti
                 failing = false;
                 let place = places.take(shared.clock.now().mono, address.ip());
                 let local = stream.local_addr();
-                let is_loopback = local.is_ok_and(|local| local.ip().to_canonical().is_loopback());
+                let local = local.ok();
+                let is_loopback =
+                    local.is_some_and(|local| local.ip().to_canonical().is_loopback());
                 let entrance = Entrance {
                     is_loopback,
+                    local: Local(local),
                     health_only: matches!(place, HttpAdmission::Health(..)),
                 };
                 let serving = secure_and_serve(
@@ -159,6 +172,12 @@ async fn secure_and_serve(
     }
 }
 
+/// Refuses a request that a page of another site made, even one that asks only.
+pub(super) fn check_source(head: &Parts) -> Result<(), Failure> {
+    let own_name_only = false; // that was checked
+    door::source(head).check(None, own_name_only, &[])
+}
+
 /// Serves one connection, over any stream.
 pub(super) async fn serve<S>(
     router: Router,
@@ -171,8 +190,11 @@ pub(super) async fn serve<S>(
     let hosts: Arc<[String]> = shared.settings.http_host.as_slice().into();
     let keeps = !entrance.health_only;
     let environment = Arc::clone(&shared.node.environment);
+    let lifted = Lifted::default();
     let router = router
         .layer(Extension(peer.clone()))
+        .layer(Extension(entrance.local))
+        .layer(Extension(lifted.clone()))
         .layer(from_fn(move |request, next| {
             let entered = (entrance.clone(), Arc::clone(&hosts));
             let teller = (Arc::clone(&environment), peer.clone());
@@ -184,9 +206,10 @@ pub(super) async fn serve<S>(
         .max_buf_size(HTTP_HEAD_BYTES_MAX)
         .keep_alive(keeps)
         .serve_connection(
-            TokioIo::new(Paced::new(stream)),
+            TokioIo::new(Paced::new(stream, lifted)),
             TowerToHyperService::new(router),
         )
+        .with_upgrades()
         .await;
     if let Err(error) = served {
         tracing::debug!(%error, "an HTTP connection ended");

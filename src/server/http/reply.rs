@@ -150,7 +150,7 @@ async fn read(
 }
 
 /// The response to a refused request.
-pub(super) fn failure(failure: &Failure) -> Response<Body> {
+pub(in crate::server) fn failure(failure: &Failure) -> Response<Body> {
     let status = StatusCode::from_u16(failure.status);
     let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(status, &failure.body());

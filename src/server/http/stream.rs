@@ -2,6 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -9,6 +11,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use crate::base::limits::{HTTP_WRITE_RATE_MIN, HTTP_WRITE_STALL_MS};
+
+/// Lets a peer take its time: the connection is no longer one of HTTP, and has rules of its own.
+#[derive(Clone, Debug, Default)]
+pub(in crate::server) struct Lifted(Arc<AtomicBool>);
+
+impl Lifted {
+    pub(in crate::server) fn lift(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// A stream whose peer may block writing for a bounded time only. What it reads gives it time
 /// again, so that one that reads at [`HTTP_WRITE_RATE_MIN`] is never disconnected.
@@ -20,19 +32,22 @@ pub(super) struct Paced<S> {
     patience_max: Duration,
     /// Since when it blocks, and the end of its time.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
+    lifted: Lifted,
 }
 
 impl<S> Paced<S> {
-    pub(super) const fn new(stream: S) -> Self {
-        Self::with_patience(stream, Duration::from_millis(HTTP_WRITE_STALL_MS))
+    pub(super) const fn new(stream: S, lifted: Lifted) -> Self {
+        let patience = Duration::from_millis(HTTP_WRITE_STALL_MS);
+        Self::with_patience(stream, patience, lifted)
     }
 
-    const fn with_patience(stream: S, patience: Duration) -> Self {
+    const fn with_patience(stream: S, patience: Duration, lifted: Lifted) -> Self {
         Self {
             stream,
             patience,
             patience_max: patience,
             waiting: None,
+            lifted,
         }
     }
 
@@ -48,6 +63,10 @@ impl<S> Paced<S> {
 
     /// Waits for a blocking peer: an error once its time is over.
     fn wait<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if self.lifted.0.load(Ordering::Relaxed) {
+            self.waiting = None;
+            return Poll::Pending;
+        }
         let patience = self.patience;
         let begin = || {
             let since = now();
@@ -118,7 +137,7 @@ mod tests {
         const PIECE: usize = 1024;
         const PIECES: usize = 50;
         let (near, mut far) = tokio::io::duplex(PIECE);
-        let mut paced = Paced::with_patience(near, Duration::from_millis(500));
+        let mut paced = Paced::with_patience(near, Duration::from_millis(500), Lifted::default());
         let answer = vec![0; PIECE * PIECES];
         let takes = async {
             let mut piece = vec![0; PIECE];
