@@ -128,16 +128,18 @@ pub use config::Settings;
 #[cfg(feature = "http")]
 pub use lint::Graph;
 pub use management::{
-    Culprit, Explanation, LifeStep, NextStep, RedriveForecast, RedriveGoal, RedriveRequest,
-    RedriveStatus, Refusal, Status, TargetQueue, TracedSetting, Whereabouts,
+    Culprit, DeathGroup, DeathGroupNote, DeathGroups, Explanation, LifeStep, LookRequest, NextStep,
+    RedriveForecast, RedriveGoal, RedriveRequest, RedriveStatus, Refusal, Status, TargetQueue,
+    TracedSetting, Whereabouts,
 };
 pub use metrics::Detail;
 pub use server::{
     Admin, AmqpError, Broker, Builder, Cause, Consumer, ConsumerBuilder, Death, Delivery,
-    LinkError, Message, Outcome, Publisher, PublisherBuilder, StartError, TlsError,
+    LinkError, Message, Outcome, Publisher, PublisherBuilder, SeenMessage, SeenMessages,
+    StartError, TlsError,
 };
 #[cfg(feature = "http")]
-pub use server::{Imported, LeftOut};
+pub use server::{Imported, ImportedMessages, LeftOut};
 pub use wire::{Array, Value, ValueKind};
 
 /// The types of settings.

@@ -132,6 +132,10 @@ pub const GROUP_NOTES_MAX: usize = 1_000;
 pub const GROUP_NOTE_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 /// How often it is looked whether the groups with notes are empty, in milliseconds.
 pub const GROUP_NOTES_LOOK_MS: u64 = 60 * 60 * 1_000;
+/// Messages that one request takes or browses.
+pub const BROWSED_MAX: u64 = 10_000;
+/// Bytes of bare messages that one request browses, and one more message.
+pub const BROWSED_BYTES_MAX: usize = 64 << 20;
 /// Messages that a search lists under one hold of the core's lock: sharing each costs little.
 pub const SCAN_SLICE: usize = 128;
 /// Blocks of a queue without a message in the state that is looked for which one listing passes, under

@@ -17,6 +17,7 @@ mod explain;
 mod group_note;
 #[cfg(feature = "http")]
 pub mod http;
+mod looking;
 pub mod minute;
 mod node;
 mod operations;
@@ -35,6 +36,8 @@ pub use explain::{
     Culprit, Explanation, LifeStep, NextStep, TargetQueue, TracedSetting, Whereabouts,
 };
 pub(crate) use group_note::check_group_note;
+pub use looking::{DeathGroup, DeathGroupNote, DeathGroups, LookRequest};
+pub(crate) use looking::{STATES, state_of_word};
 #[cfg(test)]
 pub use node::handle;
 pub use node::{Answer, Audited, Caller, Outcome, Prepared, Progress, RequestError};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Refusal;
+use super::looking::{STATES, state_of_word};
 use crate::base::limits::{REDRIVE_ID_BYTES_MAX, REDRIVE_NOTE_BYTES_MAX, REDRIVE_RATE_MAX};
 use crate::base::{Name, Position, check_routing_key};
 use crate::broker::queue::MessageState;
@@ -352,19 +353,11 @@ impl DryRunPlace {
         state: MessageState::Ready,
         position: Position(0),
     };
-    /// The states as other requests name them.
-    const STATES: [(MessageState, &'static str); 4] = [
-        (MessageState::Ready, "ready"),
-        (MessageState::Held, "unacknowledged"),
-        (MessageState::Dying, "dead_pending"),
-        (MessageState::Delayed, "delayed"),
-    ];
 
     /// Reads what [`RedriveForecast::next`] said.
     pub(crate) fn parse(text: &str) -> Result<Self, Refusal> {
         let place = text.split_once(':').and_then(|(word, position)| {
-            let mut states = Self::STATES.into_iter();
-            let (state, _) = states.find(|(_, known)| *known == word)?;
+            let state = state_of_word(word)?;
             let position = position.parse().ok().map(Position)?;
             Some(Self { state, position })
         });
@@ -376,7 +369,7 @@ impl DryRunPlace {
 
 impl fmt::Display for DryRunPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut states = Self::STATES.iter();
+        let mut states = STATES.iter();
         let word = states.find(|(state, _)| *state == self.state);
         let word = word.map_or("", |(_, word)| *word);
         write!(f, "{word}:{}", self.position.0)

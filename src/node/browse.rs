@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::vhost::{Failed, Vhost};
-use crate::base::{Millis, Position};
+use crate::base::{Millis, Now, Position, Timestamp};
 use crate::broker::queue::MessageState;
 use crate::broker::{BrowsedMessage, Content};
 use crate::message::{Message, Route};
@@ -26,6 +26,12 @@ pub(crate) struct ShownMessage {
 }
 
 impl ShownMessage {
+    /// When it arrived in this queue, by the wall clock.
+    pub(crate) fn arrived_at(&self, now: Now) -> Timestamp {
+        let age_ms = i64::try_from(now.mono.since(self.arrived)).unwrap_or(i64::MAX);
+        Timestamp(now.wall.0.saturating_sub(age_ms))
+    }
+
     /// The message as filters and groups see it.
     pub(crate) fn candidate(&self) -> Candidate<'_> {
         Candidate {

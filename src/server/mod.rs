@@ -28,6 +28,8 @@ mod descriptors;
 mod embedded;
 mod errors;
 mod expiry;
+#[cfg(feature = "http")]
+mod exporting;
 mod features;
 #[cfg(feature = "http")]
 mod gets;
@@ -35,6 +37,8 @@ mod handle;
 mod health;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http")]
+mod importing;
 mod journal;
 #[cfg(feature = "http")]
 mod kept_groups;
@@ -43,6 +47,7 @@ mod live;
 #[cfg(feature = "cli")]
 mod log;
 mod login;
+mod looking;
 mod memory;
 mod metrics;
 mod notes;
@@ -101,6 +106,9 @@ pub use embedded::{
     PublisherBuilder,
 };
 pub use errors::{Cause, StartError, TlsError};
+#[cfg(feature = "http")]
+pub use importing::ImportedMessages;
+pub use looking::{SeenMessage, SeenMessages};
 #[cfg(feature = "cli")]
 pub use process::run;
 #[cfg(feature = "cli")]

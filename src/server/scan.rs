@@ -12,6 +12,7 @@ use crate::base::limits::SCAN_SLICE;
 use crate::base::{Name, Position};
 use crate::broker::queue::MessageState;
 use crate::management::Refusal;
+use crate::message::Message;
 use crate::node::ShownMessage;
 use crate::search::{DeathFilter, Verdict};
 
@@ -118,6 +119,19 @@ impl Scan {
         }
         Ok(Some(found))
     }
+}
+
+/// A message with its bare bytes, read back if they were streamed. Blocks.
+pub(super) fn whole(
+    store: Option<&Store>,
+    message: &Arc<Message>,
+) -> Result<Arc<Message>, ScanError> {
+    let Some(body) = message.blob() else {
+        return Ok(Arc::clone(message));
+    };
+    let bare = store.and_then(|store| store.read_body(**body));
+    let whole = bare.and_then(|bare| message.filled(&bare));
+    whole.map(Arc::new).ok_or(ScanError::Unreadable)
 }
 
 /// Whether a filter means a message. Reads the beginning of a body that is only on disk: blocks.

@@ -40,7 +40,7 @@ pub struct Death {
 }
 
 impl Death {
-    fn of(entry: &Entry) -> Self {
+    pub(in crate::server) fn of(entry: &Entry) -> Self {
         let keys = entry.routing_keys.iter();
         Self {
             queue: entry.queue.to_string(),
@@ -259,7 +259,7 @@ fn annotations(payload: &Bytes, index: &SectionIndex) -> Option<Annotations> {
 }
 
 /// The bytes of data sections, joined; other sections as they are encoded.
-fn data(payload: &Bytes, mut sections: &[u8]) -> Bytes {
+pub(in crate::server) fn data(payload: &Bytes, mut sections: &[u8]) -> Bytes {
     let (whole, mut joined) = (sections, Vec::new());
     while !sections.is_empty() {
         match first_section(sections) {

@@ -17,6 +17,7 @@ mod publisher;
 mod tests;
 
 pub use consumer::{Consumer, ConsumerBuilder};
+pub(super) use delivery::data;
 pub use delivery::{Death, Delivery};
 pub use error::{AmqpError, LinkError};
 pub use message::Message;

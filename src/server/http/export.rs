@@ -3,8 +3,6 @@
 use std::io::Write;
 
 use axum::body::Bytes;
-use base64::engine::general_purpose::STANDARD;
-use base64::write::EncoderWriter;
 use tokio::sync::mpsc;
 
 use super::api::Call;
@@ -12,12 +10,8 @@ use super::messages::{position, readable_queue, wanted_state};
 use super::reply::{Chunks, Reply};
 use super::scan::{may_ask_for_users, turn_now};
 use crate::base::limits::SCAN_SLICE;
-use crate::base::{Now, Timestamp};
-use crate::deaths::Viewer;
-use crate::management::http::json::exported::{Exported, LINE_END};
 use crate::management::http::{Failure, filter_of_query};
-use crate::node::ShownMessage;
-use crate::server::Store;
+use crate::server::exporting::write_line;
 
 /// Bytes that are handed to the connection at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -42,9 +36,9 @@ pub(super) fn export(call: &Call<'_>) -> Result<Reply, Failure> {
                 Ok(None) => break true,
                 Ok(Some(found)) => {
                     let viewer = identity.viewer();
-                    let written = found
-                        .iter()
-                        .try_for_each(|seen| lines.line(store.as_deref(), seen, now, viewer));
+                    let written = found.iter().try_for_each(|seen| {
+                        write_line(&mut lines, store.as_deref(), (seen, now, viewer))
+                    });
                     if written.is_err() {
                         break false;
                     }
@@ -73,46 +67,6 @@ impl Lines {
             chunks,
             buffer: Vec::new(),
         }
-    }
-
-    /// Writes the line of a message; an error: the client went away, or it cannot be read.
-    fn line(
-        &mut self,
-        store: Option<&Store>,
-        seen: &ShownMessage,
-        now: Now,
-        viewer: Viewer<'_>,
-    ) -> std::io::Result<()> {
-        let exported = Exported {
-            message: &seen.message,
-            route: &seen.route,
-            arrived: arrived(seen, now),
-            viewer,
-        };
-        self.write_all(exported.line_begin().as_bytes())?;
-        let mut base64 = EncoderWriter::new(&mut *self, &STANDARD);
-        match seen.message.blob() {
-            None => {
-                base64.write_all(seen.message.bare())?;
-                for part in seen.message.rest() {
-                    base64.write_all(part)?;
-                }
-            }
-            // A large body passes piece by piece.
-            Some(body) => {
-                for number in 0.. {
-                    let read = |store: &Store| store.journal().read_piece(**body, number).ok();
-                    let Some(piece) = store.and_then(read) else {
-                        return Err(std::io::Error::other("a body cannot be read back"));
-                    };
-                    let Some(piece) = piece else { break };
-                    base64.write_all(&piece)?;
-                }
-            }
-        }
-        base64.finish()?;
-        drop(base64);
-        self.write_all(LINE_END.as_bytes())
     }
 
     /// Ends the lines. If they are not complete, the connection is ended without their end, so that
@@ -145,10 +99,4 @@ impl Write for Lines {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
-}
-
-/// When a message arrived, by the wall clock.
-fn arrived(seen: &ShownMessage, now: Now) -> Timestamp {
-    let age_ms = i64::try_from(now.mono.since(seen.arrived)).unwrap_or(i64::MAX);
-    Timestamp(now.wall.0.saturating_sub(age_ms))
 }

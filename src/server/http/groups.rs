@@ -8,25 +8,22 @@ use super::api::Call;
 use super::messages::{position, readable_queue, wanted_state};
 use super::reply::Reply;
 use super::scan::{may_ask_for_users, scanning};
-use super::work::failed;
+use super::work::{failed, refused};
 use crate::base::Name;
-use crate::base::limits::{GROUPS_KEPT_MS, GROUPS_SCAN_MS, GROUPS_SCANNED_MAX, SCAN_SLICE};
-use crate::management::Status;
+use crate::base::limits::GROUPS_KEPT_MS;
 use crate::management::http::json::groups::{self, Scanned};
 use crate::management::http::{Failure, filter_of_query};
-use crate::search::{By, Groups};
+use crate::search::By;
 use crate::server::Vhost;
 use crate::server::kept_groups::{Kept, Question, QueueState};
+use crate::server::looking::{by_of_word, count_groups};
 
 /// `GET /api/queues/VHOST/NAME/groups`: how many dead letters of each kind there are.
 pub(super) async fn groups(call: &Call<'_>) -> Result<Reply, Failure> {
     let query = &call.query;
     let filter = filter_of_query(query, &["by", "state", "from"])?;
     let word = query.get("by").unwrap_or(By::Group.as_str());
-    let by = By::from_word(word).ok_or_else(|| {
-        let known = By::ALL.map(By::as_str).join(", ");
-        Failure::bad_request(format!("the parameter 'by' must be one of {known}"))
-    })?;
+    let by = by_of_word(word)?;
     let state = wanted_state(query)?;
     let from = position(query, "from")?;
     may_ask_for_users(call, &filter)?;
@@ -50,23 +47,14 @@ pub(super) async fn groups(call: &Call<'_>) -> Result<Reply, Failure> {
     let identity = call.identity.clone();
     let noted = (Arc::clone(&vhost), queue.clone());
     let answer = scanning(move || {
-        let mut groups = Groups::new(by);
-        let deadline = now.mono.plus(GROUPS_SCAN_MS);
-        while scan.scanned() < GROUPS_SCANNED_MAX && shared.clock.now().mono < deadline {
-            let Some(found) = scan.slice(SCAN_SLICE)? else {
-                break;
-            };
-            for seen in &found {
-                groups.add(&seen.candidate(), identity.viewer());
-            }
-        }
+        let counted = count_groups(&mut scan, by, identity.viewer(), shared.clock)?;
         let scanned = Scanned {
             by,
             scanned: scan.scanned(),
             next: scan.next(),
             as_of: now.wall,
         };
-        let answer = Arc::new(groups::groups(&groups.finish(), &scanned));
+        let answer = Arc::new(groups::groups(&counted, &scanned));
         if queue_state(&vhost, &queue)? == before {
             let now = shared.clock.now().mono;
             let kept = Kept {
@@ -105,10 +93,7 @@ pub(super) async fn delete_note(call: &Call<'_>) -> Result<Reply, Failure> {
 async fn note(call: &Call<'_>, queue: &Name, note: Option<(&str, &str)>) -> Result<bool, Failure> {
     let (vhost, key) = (call.params.get("vhost"), call.params.get("key"));
     let noted = call.admin().note_group((&vhost, queue, &key), note).await;
-    noted.map_err(|refusal| match refusal.status {
-        Status::TooMany => Failure::too_many(refusal.why),
-        _ => refusal.into(),
-    })
+    noted.map_err(refused)
 }
 
 /// The answer with the notes of its groups, as they stand now: they are not kept with it.

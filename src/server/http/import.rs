@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,23 +13,13 @@ use serde_json::json;
 use super::api::Call;
 use super::aside::aside;
 use super::messages::readable_queue;
-use super::redrives::refused;
 use super::reply::Reply;
 use super::scan::turn_now;
-use super::work::failed;
-use crate::base::limits::{
-    IMPORT_BATCH_BYTES, IMPORT_BATCH_LINES, IMPORT_ID_BYTES_MAX, IMPORT_LINE_EXTRA_BYTES,
-    IMPORT_STALL_MS,
-};
-use crate::base::{Lsn, Meter, Name};
-use crate::broker::memo::ImportLine;
-use crate::broker::{Command, QueueCommand, Reply as CoreReply};
-use crate::management::Refusal;
-use crate::management::check_id;
+use super::work::refused;
+use crate::base::Name;
+use crate::base::limits::IMPORT_STALL_MS;
 use crate::management::http::Failure;
-use crate::management::http::json::exported::Imported;
-use crate::message::KeyRule;
-use crate::server::Vhost;
+use crate::server::importing::{self, Importing, Splitting, under_alarm, wrong_line};
 
 /// The media types of lines of JSON.
 const LINES: [&str; 3] = [
@@ -53,17 +42,8 @@ pub(super) async fn import(call: &Call<'_>, head: &Parts, body: Body) -> Result<
     }
     let name = readable_queue(call)?;
     let _turn = turn_now()?;
-    let options = &call.shared.node.environment.options;
-    let mut importing = Importing {
-        vhost: call.vhost()?,
-        queue: name,
-        bytes_max: options.message_bytes_max,
-        key_rule: options.key_rule,
-        id,
-        behind: 0,
-    };
-    importing.begin(call).await?;
-    let line_max = line_bytes_max(options.message_bytes_max);
+    let mut importing = Importing::new(call.shared, (call.vhost()?, name), id);
+    importing.begin(&call.admin()).await.map_err(refused)?;
     let mut kept = call.kept().charge(0);
     let mut lines = Splitting::from_line(first_line);
     let (mut body, mut imported, mut skipped) = (body, 0, 0);
@@ -72,27 +52,25 @@ pub(super) async fn import(call: &Call<'_>, head: &Parts, body: Body) -> Result<
         let is_last = more.is_none();
         lines.push(more.as_deref().unwrap_or_default(), is_last);
         kept.set(lines.bytes() as u64);
-        let is_too_long = lines.rest_bytes() > line_max;
-        if is_last || is_too_long || lines.is_batch() {
-            let (first, batch) = lines.take();
-            if !batch.is_empty() && call.shared.node.alarms.alarms().is_any() {
-                return Err(Failure::unavailable(format!(
-                    "an alarm of memory, disk or journal is in effect; {imported} messages were imported, go on \
-                     with line {first} once it is over"
-                )));
+        if is_last || importing.is_due(&lines) {
+            if lines.bytes() > 0 && call.shared.node.alarms.alarms().is_any() {
+                let why = under_alarm(imported, lines.first_line());
+                return Err(Failure::unavailable(why));
             }
-            let done = importing.clone().take(call, first, batch).await?;
+            let (into, mut split) = (importing.clone(), lines);
+            let put = aside(move || {
+                let done = into.put_split(&mut split).map_err(refused)?;
+                Ok((done, split))
+            });
+            let (done, rest) = put.await?;
+            lines = rest;
+            call.admin().durable(done.lsn).await?;
             imported += done.imported;
             skipped += done.skipped;
-            let too_long = || {
-                let line = lines.next_line();
-                (line, format!("it has more than {line_max} bytes"))
-            };
-            let wrong = done.wrong.or_else(|| is_too_long.then(too_long));
-            if let Some((line, why)) = wrong {
+            if let Some((line, why)) = done.wrong {
                 return Ok(Reply::Refused(json!({
                     "error": "bad_request",
-                    "reason": format!("line {line}: {why}; {imported} messages before it were imported"),
+                    "reason": wrong_line((line, &why), imported),
                     "line": line,
                     "imported": imported,
                     "skipped": skipped,
@@ -113,8 +91,7 @@ fn import_id(head: &Parts) -> Result<Option<Name>, Failure> {
         return Ok(None);
     };
     let id = id.to_str().unwrap_or_default();
-    check_id("an import (Import-Id)", id, IMPORT_ID_BYTES_MAX)?;
-    Ok(Some(Name::from(id)))
+    Ok(Some(importing::import_id(id)?))
 }
 
 /// The header `Import-Line`: the number of the first line of this body, of an import that is sent
@@ -128,190 +105,6 @@ fn first_line(head: &Parts) -> Result<u64, Failure> {
     line.ok_or_else(|| {
         Failure::bad_request("the header Import-Line must be the number of a line, from 1")
     })
-}
-
-/// Bytes that a line may have: base64 takes a third more than the message, and the rest of the line
-/// is bounded.
-fn line_bytes_max(message_bytes_max: u64) -> usize {
-    let base64 = usize::try_from(message_bytes_max / 5 * 7).unwrap_or(usize::MAX);
-    base64.saturating_add(IMPORT_LINE_EXTRA_BYTES)
-}
-
-/// Bytes that arrived, being split into lines.
-#[derive(Default)]
-struct Splitting {
-    /// Lines that are complete.
-    lines: Vec<Vec<u8>>,
-    bytes: usize,
-    rest: Vec<u8>,
-    /// Lines before those that are here.
-    before: u64,
-}
-
-impl Splitting {
-    /// Begins with the line of this number.
-    fn from_line(first: u64) -> Self {
-        Self {
-            before: first - 1,
-            ..Self::default()
-        }
-    }
-
-    fn push(&mut self, mut bytes: &[u8], is_last: bool) {
-        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
-            let (line, behind) = bytes.split_at(end);
-            self.rest.extend_from_slice(line);
-            self.bytes += self.rest.len();
-            self.lines.push(std::mem::take(&mut self.rest));
-            bytes = behind.get(1..).unwrap_or_default();
-        }
-        self.rest.extend_from_slice(bytes);
-        if is_last && !self.rest.is_empty() {
-            self.bytes += self.rest.len();
-            self.lines.push(std::mem::take(&mut self.rest));
-        }
-    }
-
-    const fn bytes(&self) -> usize {
-        self.bytes + self.rest.len()
-    }
-
-    const fn rest_bytes(&self) -> usize {
-        self.rest.len()
-    }
-
-    const fn is_batch(&self) -> bool {
-        self.lines.len() >= IMPORT_BATCH_LINES || self.bytes >= IMPORT_BATCH_BYTES
-    }
-
-    /// The complete lines, and the number of the first, from 1.
-    fn take(&mut self) -> (u64, Vec<Vec<u8>>) {
-        let first = self.before + 1;
-        self.before += self.lines.len() as u64;
-        self.bytes = 0;
-        (first, std::mem::take(&mut self.lines))
-    }
-
-    /// The number of the line that is not complete.
-    const fn next_line(&self) -> u64 {
-        self.before + 1
-    }
-}
-
-/// What lines are imported into.
-#[derive(Clone)]
-struct Importing {
-    vhost: Arc<Vhost>,
-    queue: Name,
-    bytes_max: u64,
-    key_rule: KeyRule,
-    /// The id by which the import is known when it is sent again.
-    id: Option<Name>,
-    /// The number of the last line that is in the queue already.
-    behind: u64,
-}
-
-/// What became of some lines.
-#[derive(Default)]
-struct Done {
-    imported: u64,
-    /// Lines that were put into the queue before.
-    skipped: u64,
-    lsn: Lsn,
-    /// The first line that is wrong, and why.
-    wrong: Option<(u64, String)>,
-}
-
-/// What became of one line.
-enum Put {
-    Inserted(Lsn),
-    /// It was there before.
-    Known(Lsn),
-    Refused(String),
-}
-
-impl Importing {
-    /// Looks up how far an import with this id came; ready once that is durable.
-    async fn begin(&mut self, call: &Call<'_>) -> Result<(), Failure> {
-        let Some(id) = self.id.clone() else {
-            return Ok(());
-        };
-        let name = self.queue.clone();
-        let begin = Command::Queue(QueueCommand::ImportBegin { name, id });
-        let begun = self.vhost.work(|now, core, effects| {
-            effects.meter = Meter::default();
-            core.apply(now, begin, effects)
-        });
-        match begun.map_err(failed)? {
-            CoreReply::ImportBegun { behind, lsn } => {
-                self.behind = behind;
-                call.admin().durable(lsn).await.map_err(Failure::from)
-            }
-            CoreReply::Refused(error) => Err(refused(error)),
-            _ => Err(Failure::unavailable("the broker answered something else")),
-        }
-    }
-
-    /// Imports lines until one is wrong; ready once the others are durable.
-    async fn take(self, call: &Call<'_>, first: u64, lines: Vec<Vec<u8>>) -> Result<Done, Failure> {
-        let done = aside(move || self.put(first, &lines)).await?;
-        call.admin().durable(done.lsn).await?;
-        Ok(done)
-    }
-
-    fn put(&self, first: u64, lines: &[Vec<u8>]) -> Result<Done, Failure> {
-        let mut done = Done::default();
-        for (number, line) in (first..).zip(lines) {
-            if line.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
-            let put = if number <= self.behind {
-                Put::Known(Lsn(0))
-            } else {
-                match Imported::read(line, self.bytes_max, self.key_rule) {
-                    Ok(imported) => self.insert(number, imported)?,
-                    Err(why) => Put::Refused(why),
-                }
-            };
-            match put {
-                Put::Inserted(lsn) => {
-                    done.imported += 1;
-                    done.lsn = done.lsn.max(lsn);
-                }
-                Put::Known(lsn) => {
-                    done.skipped += 1;
-                    done.lsn = done.lsn.max(lsn);
-                }
-                Put::Refused(why) => {
-                    done.wrong = Some((number, why));
-                    return Ok(done);
-                }
-            }
-        }
-        Ok(done)
-    }
-
-    /// Puts the message of a line into the queue: one record, which also says how far the import
-    /// came.
-    fn insert(&self, number: u64, imported: Imported) -> Result<Put, Failure> {
-        let id = self.id.clone();
-        let command = Command::Queue(QueueCommand::Import {
-            name: self.queue.clone(),
-            message: Arc::new(imported.message),
-            route: imported.route,
-            line: id.map(|id| ImportLine { id, line: number }),
-        });
-        let done = self.vhost.work(|now, core, effects| {
-            effects.meter = Meter::default();
-            core.apply(now, command, effects)
-        });
-        Ok(match done.map_err(failed)? {
-            CoreReply::Imported { lsn } => Put::Inserted(lsn),
-            CoreReply::ImportKnown { lsn } => Put::Known(lsn),
-            CoreReply::Refused(error) => Put::Refused(Refusal::from(error).why),
-            _ => Put::Refused("the broker answered something else".to_owned()),
-        })
-    }
 }
 
 /// The next bytes of a body; none at its end.

@@ -12,8 +12,9 @@ use super::reply::Reply;
 use super::rights::require;
 use super::scan::may_ask_for_users;
 use super::visitor::Visitor;
-use super::work::failed;
+use super::work::{failed, refused};
 use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
+use crate::base::limits::{BROWSED_BYTES_MAX, BROWSED_MAX};
 use crate::base::{Lsn, Name, Position};
 use crate::broker::queue::MessageState;
 use crate::broker::{Error, ObjectKind, Outcome, PublishOutcome};
@@ -21,10 +22,11 @@ use crate::deaths::Viewer;
 use crate::management::http::json::groups;
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
 use crate::management::http::{Failure, Fields, Publication, Query, filter_of_query};
-use crate::management::{QueueBody, Refusal, Status};
+use crate::management::{QueueBody, Refusal, STATES, state_of_word};
 use crate::message::{KeyRule, Message, MessageError, Route};
 use crate::node::ShownMessage;
 use crate::server::Store;
+use crate::server::scan::whole;
 
 /// The queue that the aliveness test declares and publishes to.
 const ALIVENESS_QUEUE: &str = "aliveness-test";
@@ -32,14 +34,10 @@ const ALIVENESS_QUEUE: &str = "aliveness-test";
 const ALIVENESS_TTL_MS: u64 = 60_000;
 /// Messages that it takes until it finds its own, at most.
 const ALIVENESS_TAKEN_MAX: u64 = 256;
-/// Messages that one request takes or browses, at most.
-const COUNT_MAX: u64 = 10_000;
 /// Messages that one request browses by default.
 const BROWSE_COUNT: u64 = 50;
 /// The parameters of a request that browses, beside the filter.
 const BROWSE_PARAMETERS: &[&str] = &["count", "from", "state", "encoding", "truncate"];
-/// Bytes of bare messages that one request browses at most, and one more message.
-const BROWSE_BYTES_MAX: usize = 64 << 20;
 
 /// `POST /api/exchanges/VHOST/NAME/publish`.
 pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
@@ -232,7 +230,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
         .map_err(|_| Failure::bad_request("the field 'count' must not be negative"))?;
     let name = readable_queue(call)?;
     let visitor = Visitor::enter(call)?;
-    let taken = visitor.take(&name, count.min(COUNT_MAX)).await?;
+    let taken = visitor.take(&name, count.min(BROWSED_MAX)).await?;
     let for_good = matches!(outcome, Outcome::Accepted);
     call.shared.gets.count(taken.len(), for_good);
     let left = call.vhost()?.look(|core| {
@@ -276,17 +274,6 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::Roomy(messages))
 }
 
-/// A message with its bare bytes, read back if they were streamed.
-fn whole(store: Option<&Store>, message: &Arc<Message>) -> Result<Arc<Message>, Failure> {
-    let Some(body) = message.blob() else {
-        return Ok(Arc::clone(message));
-    };
-    let bare = store.and_then(|store| store.read_body(**body));
-    let whole = bare.and_then(|bare| message.filled(&bare));
-    let missing = || Failure::unavailable("a message cannot be read back from the journal now");
-    whole.map(Arc::new).ok_or_else(missing)
-}
-
 /// `GET /api/queues/VHOST/NAME/messages`: browses without changing anything.
 pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     let query = &call.query;
@@ -296,7 +283,7 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
         number(query, "truncate")?,
     )?;
     let place = (wanted_state(query)?, position(query, "from")?);
-    let count = unsigned(query, "count", BROWSE_COUNT)?.min(COUNT_MAX);
+    let count = unsigned(query, "count", BROWSE_COUNT)?.min(BROWSED_MAX);
     may_ask_for_users(call, &filter)?;
     let name = readable_queue(call)?;
     let mut scan = call.scan(name, place, filter)?;
@@ -305,7 +292,7 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     aside(move || {
         let (mut items, mut bytes) = (0, 0);
         answer.write(&"{\"messages\":[")?;
-        'scan: while items < count && scan.scanned() < COUNT_MAX {
+        'scan: while items < count && scan.scanned() < BROWSED_MAX {
             let wanted = usize::try_from(count - items).unwrap_or(usize::MAX);
             let Some(found) = scan.slice(wanted)? else {
                 break;
@@ -318,7 +305,7 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
                 let shown = shown(store.as_deref(), seen, (showing, identity.viewer()))?;
                 answer.write(&shown)?;
                 items += 1;
-                if bytes >= BROWSE_BYTES_MAX {
+                if bytes >= BROWSED_BYTES_MAX {
                     scan.go_back(Position(seen.position.0 + 1));
                     break 'scan;
                 }
@@ -345,14 +332,7 @@ pub(super) async fn discard(call: &Call<'_>) -> Result<Reply, Failure> {
             Err(refusal) => (Err(refusal), Lsn(0)),
         })
     });
-    done.await?.map_err(|refusal| match refusal.status {
-        Status::Conflict => Failure {
-            status: 409,
-            error: "conflict",
-            reason: refusal.why,
-        },
-        _ => refusal.into(),
-    })?;
+    done.await?.map_err(refused)?;
     Ok(Reply::Done)
 }
 
@@ -371,15 +351,11 @@ pub(super) async fn retry(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// The state of the messages to browse.
 pub(super) fn wanted_state(query: &Query) -> Result<MessageState, Failure> {
-    match query.get("state").unwrap_or("ready") {
-        "ready" => Ok(MessageState::Ready),
-        "unacknowledged" => Ok(MessageState::Held),
-        "delayed" => Ok(MessageState::Delayed),
-        "dead_pending" => Ok(MessageState::Dying),
-        _ => Err(Failure::bad_request(
-            "the parameter 'state' must be one of ready, unacknowledged, delayed, dead_pending",
-        )),
-    }
+    let state = state_of_word(query.get("state").unwrap_or("ready"));
+    state.ok_or_else(|| {
+        let known = STATES.map(|(_, word)| word).join(", ");
+        Failure::bad_request(format!("the parameter 'state' must be one of {known}"))
+    })
 }
 
 fn shown(

@@ -8,7 +8,7 @@ use super::listings::Objects;
 use super::reply::Reply;
 use super::rights::require;
 use super::scan::may_ask_for_users;
-use super::work::failed;
+use super::work::{failed, refused};
 use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
 use crate::base::limits::REDRIVE_DRY_RUN_MS_MAX;
 use crate::broker::exchange::ExchangeKind;
@@ -19,7 +19,7 @@ use crate::broker::{Command, Error, ObjectKind, Reply as Answer};
 use crate::management::http::{
     Failure, Listing, forecast as forecast_json, redrive, redrive_dry_run, redrive_spec,
 };
-use crate::management::{DryRunPlace, RedriveForecast, Refusal, check_redrive_id};
+use crate::management::{DryRunPlace, RedriveForecast, check_redrive_id};
 use crate::server::Vhost;
 use crate::server::redriving::forecast;
 
@@ -56,7 +56,7 @@ pub(super) fn get(call: &Call<'_>) -> Result<Reply, Failure> {
         Some((job.clone(), core.redrive_rate(job, now)))
     });
     let job = job.map_err(failed)?;
-    let (job, rate) = job.ok_or_else(|| refused(Error::NoRedrive { id }))?;
+    let (job, rate) = job.ok_or_else(|| refused(Error::NoRedrive { id }.into()))?;
     Ok(Reply::Json(redrive(vhost.name(), (&job, rate))))
 }
 
@@ -110,7 +110,7 @@ async fn forget_or_steer(call: &Call<'_>, steering: Steering) -> Result<Reply, F
     let by = call.vhost()?;
     let by = by.look(|core| core.redrive(&id).map(|job| job.by.clone()));
     let Some(by) = by.map_err(failed)? else {
-        return Err(refused(Error::NoRedrive { id }));
+        return Err(refused(Error::NoRedrive { id }.into()));
     };
     if by != call.identity.name && !call.identity.is_administrator() {
         return Err(Failure::not_authorised(format!(
@@ -128,24 +128,8 @@ async fn ask(call: &Call<'_>, command: RedriveCommand) -> Result<Answer, Failure
     let (reply, lsn) = admin.begin_command(&vhost, command).await?;
     admin.durable(lsn).await?;
     match reply {
-        Answer::Refused(error) => Err(refused(error)),
+        Answer::Refused(error) => Err(refused(error.into())),
         reply => Ok(reply),
-    }
-}
-
-/// The answer to a request that the core refused.
-pub(super) fn refused(error: Error) -> Failure {
-    let status = match &error {
-        Error::RedriveExists { .. }
-        | Error::RedriveState { .. }
-        | Error::ImportElsewhere { .. } => (409, "conflict"),
-        Error::TooManyRedrives | Error::TooManyImports => (429, "too_many_requests"),
-        _ => return Refusal::from(error).into(),
-    };
-    Failure {
-        status: status.0,
-        error: status.1,
-        reason: error.to_string(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::base::{ConnectionId, Gauge, Lsn, Meter, Name};
 use crate::broker::ObjectKind;
 use crate::broker::registry::TopicMap;
 use crate::management::http::Failure;
-use crate::management::{Caller, Operations, Refusal};
+use crate::management::{Caller, Operations, Refusal, Status};
 use crate::node::Failed;
 use crate::server::Vhost;
 use crate::server::admin::Admin;
@@ -109,6 +109,19 @@ impl Call<'_> {
         let registry = self.shared.node.environment.registry();
         let vhost = self.params.get("vhost");
         (registry.topic_permissions(&vhost, &self.identity.name)).map(Arc::clone)
+    }
+}
+
+/// The answer to a request that is refused, where a conflict and a limit have statuses of their own.
+pub(super) fn refused(refusal: Refusal) -> Failure {
+    match refusal.status {
+        Status::Conflict => Failure {
+            status: 409,
+            error: "conflict",
+            reason: refusal.why,
+        },
+        Status::TooMany => Failure::too_many(refusal.why),
+        _ => refusal.into(),
     }
 }
 

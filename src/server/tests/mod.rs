@@ -8,4 +8,6 @@ pub(super) mod moody_disk;
 
 mod bad_disks;
 mod dry_runs;
+#[cfg(feature = "http")]
+mod looking;
 mod notes;
