@@ -7,6 +7,7 @@ use fe2o3_amqp::types::primitives::Binary;
 use serde_json::{Value, json};
 
 use crate::api::Api;
+use crate::folder::Folder;
 use crate::support::RunningBroker;
 
 fn lines_of(queue: &str) -> String {
@@ -129,8 +130,11 @@ async fn what_is_exported_and_imported_elsewhere_is_exported_alike() {
 }
 
 #[test]
-fn every_kind_of_body_goes_through_to_the_byte() {
-    let broker = RunningBroker::start(&[]);
+fn every_kind_of_body_goes_through_to_the_byte_also_from_disk() {
+    let folder = Folder::new("export-bodies");
+    let data = folder.path("data");
+    let arguments = ["--data", &data];
+    let broker = RunningBroker::start(&arguments);
     let api = Api { broker: &broker };
     for queue in ["one", "two"] {
         api.put(
@@ -156,8 +160,9 @@ fn every_kind_of_body_goes_through_to_the_byte() {
         value.to_vec(),
         [sequence, sequence].concat(),
         [properties, data, footer].concat(),
-        // Without a body.
+        // Without a body, and without anything.
         properties.to_vec(),
+        Vec::new(),
         large,
     ];
     let lines: Vec<Value> = bodies.iter().map(|bare| line(bare)).collect();
@@ -177,6 +182,10 @@ fn every_kind_of_body_goes_through_to_the_byte() {
         );
     }
     import(&api, "two", &text(&first));
+    assert_eq!(exported(&api, "two"), first);
+    drop(broker);
+    let broker = RunningBroker::start(&arguments);
+    let api = Api { broker: &broker };
     assert_eq!(exported(&api, "two"), first);
 }
 

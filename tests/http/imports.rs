@@ -24,13 +24,8 @@ const BODY_BYTES: usize = 200;
 
 /// A line of a durable message with this text.
 fn line(text: &str) -> String {
-    let mut bare = vec![
-        0x00,
-        0x53,
-        0x75,
-        0xa0,
-        u8::try_from(text.len()).expect("short"),
-    ];
+    let mut bare = vec![0x00, 0x53, 0x75, 0xb0];
+    bare.extend(u32::try_from(text.len()).expect("a length").to_be_bytes());
     bare.extend(text.as_bytes());
     let line = json!({
         "v": 1, "exchange": "", "routing_keys": ["work"],
@@ -176,6 +171,56 @@ fn a_connection_that_is_cut_doubles_no_line() {
     );
     let all: Vec<String> = (1..=2_000).map(|number: u64| number.to_string()).collect();
     assert_eq!(texts(&api), all);
+}
+
+/// Wherever it is cut, all lines that are whole are imported, once; the line that is not is named.
+#[test]
+fn a_file_that_is_cut_at_any_byte_goes_on_when_it_is_sent_again() {
+    const LINES: u64 = 120;
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put("/api/queues/%2F/dead", &json!({"durable": true}));
+    let texts_of = |numbers: std::ops::RangeInclusive<u64>| {
+        let text = |number: u64| {
+            // Some lines are longer than what is read at a time.
+            let bytes = usize::try_from(number * number * 37 % 60_000).expect("a length");
+            format!("{number} {:.<bytes$}", "")
+        };
+        numbers.map(text).collect::<Vec<_>>()
+    };
+    let body: String = texts_of(1..=LINES).iter().map(|text| line(text)).collect();
+    let (mut known, mut wrong) = (0, 0);
+    let mut random = 7_u64;
+    for _ in 0..12 {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let cut = usize::try_from(random >> 33).expect("an index") % body.len();
+        let part = &body[..cut];
+        let whole = |line: &&str| serde_json::from_str::<Value>(line).is_ok();
+        let lines = part.lines().count() as u64;
+        let complete = part.lines().filter(whole).count() as u64;
+        let (status, answer) = import(&api, "import-id: cut\r\n", part);
+        if complete < lines && lines > known {
+            assert_eq!((status, &answer["line"]), (400, &json!(lines)), "{answer}");
+            wrong += 1;
+        } else {
+            assert_eq!(status, 200, "{answer}");
+        }
+        known = known.max(complete);
+        assert_eq!(api.messages(), known, "cut at byte {cut}");
+    }
+    assert!(
+        wrong > 2 && known < LINES,
+        "{wrong} of the cuts are in a new line"
+    );
+    assert_eq!(
+        import(&api, "import-id: cut\r\n", &body),
+        done(LINES - known, known)
+    );
+    let begin = |text: &String| text.chars().take(200).collect::<String>();
+    let expected: Vec<String> = texts_of(1..=LINES).iter().map(begin).collect();
+    assert_eq!(texts(&api), expected);
 }
 
 /// `coroner import_messages dead FILE --id move`.
