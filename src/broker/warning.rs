@@ -110,7 +110,7 @@ impl fmt::Display for ClosedCycle {
         } else {
             "dropped"
         };
-        write!(f, "DL004: dead letters go in a circle by themselves, ")?;
+        write!(f, "dead letters go in a circle by themselves, ")?;
         for name in self.path.iter().take(CYCLE_NAMES_SHOWN_MAX) {
             write!(f, "{name} -> ")?;
         }
@@ -132,8 +132,28 @@ impl fmt::Display for ClosedCycle {
     }
 }
 
+impl Warning {
+    /// The number of the linter's rule that says the same; none: no rule does, as about alternate
+    /// exchanges and about arguments that it does not know.
+    pub fn rule(&self) -> Option<&'static str> {
+        let of_dead_letters = |setting: &Name| setting.contains("dead-letter");
+        match self {
+            Self::ExchangeMissing { setting, .. } => of_dead_letters(setting).then_some("DL001"),
+            Self::NothingBound { setting, .. } => of_dead_letters(setting).then_some("DL002"),
+            Self::Cycle(_) => Some("DL004"),
+            // The linter says so of policies.
+            Self::NoEffect { setting, .. } => (!setting.starts_with("x-")).then_some("DL013"),
+            Self::KeyWithoutExchange { .. } => Some("DL014"),
+            Self::Misspelled { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(rule) = self.rule() {
+            write!(f, "{rule}: ")?;
+        }
         match self {
             Self::ExchangeMissing { setting, exchange } => {
                 write!(f, "{setting}: there is no exchange '{exchange}'")

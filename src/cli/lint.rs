@@ -43,7 +43,7 @@ enum Runs {
 
 /// How bad a finding must be.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FailOn {
+pub(super) enum FailOn {
     Error,
     Warning,
     Info,
@@ -56,6 +56,26 @@ impl FailOn {
             Self::Warning => Severity::Warning,
             Self::Info => Severity::Info,
         }
+    }
+
+    /// Fails if a finding is as bad.
+    fn check(self, report: &Value) -> Result<(), Failure> {
+        let findings = report.get("findings").and_then(Value::as_array);
+        let is_bad = |finding: &&Value| {
+            let word = finding.get("severity").and_then(Value::as_str);
+            let mut all = Severity::ALL.into_iter();
+            let severity = all.find(|one| Some(one.as_str()) == word);
+            severity.is_some_and(|severity| severity <= self.severity())
+        };
+        let bad = findings.into_iter().flatten().filter(is_bad).count();
+        if bad == 0 {
+            return Ok(());
+        }
+        let what = format!("{bad} findings are as bad as --fail-on says");
+        Err(Failure::new(FailureKind::Data, what).advise(
+            "mend them, or silence them: coroner set_global_parameter lint \
+             '{\"ignore\": [{\"rule\": \"DL009\", \"object\": \"NAME\", \"why\": \"...\"}]}'",
+        ))
     }
 }
 
@@ -74,30 +94,8 @@ impl Task for Lint {
             None => self.of_broker(api)?,
         };
         self.show(&report, out)?;
-        let worst = report.get("findings").and_then(Value::as_array);
-        let is_bad = |finding: &Value| {
-            let word = finding.get("severity").and_then(Value::as_str);
-            let severity = Severity::ALL
-                .into_iter()
-                .find(|one| Some(one.as_str()) == word);
-            let enough = self.fail_on.map(FailOn::severity);
-            severity
-                .zip(enough)
-                .is_some_and(|(severity, enough)| severity <= enough)
-        };
-        let bad = worst
-            .into_iter()
-            .flatten()
-            .filter(|finding| is_bad(finding))
-            .count();
-        if bad == 0 {
-            return Ok(());
-        }
-        let what = format!("{bad} findings are as bad as --fail-on says");
-        Err(Failure::new(FailureKind::Data, what).advise(
-            "mend them, or silence them: coroner set_global_parameter lint \
-             '{\"ignore\": [{\"rule\": \"DL009\", \"object\": \"NAME\", \"why\": \"...\"}]}'",
-        ))
+        self.fail_on
+            .map_or(Ok(()), |fail_on| fail_on.check(&report))
     }
 }
 
@@ -142,6 +140,20 @@ impl Definitions {
     pub(super) fn topology(&self, undeliverable: OnUndeliverable) -> Result<Topology, Failure> {
         let topology = Topology::read(&self.json, self.vhost.as_ref(), undeliverable);
         topology.map_err(|refusal| Failure::new(FailureKind::Data, refusal.why))
+    }
+
+    /// Looks at definitions before they are imported, of the given vhost or of all; fails, and prints what
+    /// was found, if a finding is as bad.
+    pub(super) fn check(json: Value, api: &Api, fail_on: FailOn) -> Result<Value, Failure> {
+        let vhost = api.settings().vhost_given().map(Name::from);
+        let definitions = Self { json, vhost };
+        let report = definitions.look(Target::Coroner)?;
+        let checked = fail_on.check(&report);
+        if checked.is_err() {
+            let text = output::printable_lines(&lint::text(&report));
+            super::complain(&text.trim_end());
+        }
+        checked.map(|()| definitions.json)
     }
 
     fn look(&self, target: Target) -> Result<Value, Failure> {

@@ -119,6 +119,12 @@ impl Report {
             .count()
     }
 
+    /// The findings that are as bad as this, or worse.
+    pub fn as_bad_as(&self, severity: Severity) -> impl Iterator<Item = &(Name, Finding)> {
+        let findings = self.findings.iter();
+        findings.filter(move |(_, finding)| finding.severity <= severity)
+    }
+
     /// The answer of the API.
     pub fn to_json(&self) -> Json {
         let findings = self.findings.iter().map(|(vhost, finding)| {

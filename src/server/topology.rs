@@ -50,6 +50,23 @@ impl Admin {
         })
     }
 
+    /// Reads the topology of definitions, of one vhost if it is named.
+    ///
+    /// 400: they are no definitions.
+    pub(super) fn read_topology(
+        &self,
+        definitions: &Json,
+        vhost: Option<&Name>,
+    ) -> Result<Copied, Refusal> {
+        let kept = self.shared().node.alarms.connections();
+        let counted = kept.charge(memory_bytes(definitions) * CORE_OF_JSON);
+        let topology = Topology::read(definitions, vhost, self.undeliverable())?;
+        Ok(Copied {
+            topology,
+            _counted: counted,
+        })
+    }
+
     /// What happens to dead letters without a target, unless their queue says otherwise.
     pub(super) fn undeliverable(&self) -> OnUndeliverable {
         match self.shared().settings.undeliverable() {

@@ -469,7 +469,7 @@ fn definitions_are_judged_once_all_of_them_are_there() {
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
     let told = [
-        "policy 'lost' in vhost '/': dead-letter-exchange: there is no exchange 'nowhere'",
+        "policy 'lost' in vhost '/': DL001: dead-letter-exchange: there is no exchange 'nowhere'",
         "queue 'late' in vhost '/': x-dead-leter-exchange: no effect, there is no such \
          argument; did you mean 'x-dead-letter-exchange'?",
     ];

@@ -55,6 +55,41 @@ fn the_topology_of_a_running_broker_is_looked_at_and_so_is_what_would_be_added()
 }
 
 #[test]
+fn definitions_with_a_finding_as_bad_as_fail_on_says_are_not_imported() {
+    let broker = RunningBroker::start(&["--on-undeliverable", "drop"]);
+    let api = Api { broker: &broker };
+    let file = json!({
+        "vhosts": [{"name": "/"}],
+        "queues": [
+            {"name": "fine", "vhost": "/", "durable": true, "arguments": {}},
+            {"name": "lost", "vhost": "/", "durable": true,
+                "arguments": {"x-dead-letter-exchange": "none"}},
+        ],
+    });
+    let (status, answer) = api.ask("POST", "/api/definitions?fail-on=error", &file);
+    let reason = answer["reason"].as_str().expect("a reason");
+    assert_eq!(status, 400, "{answer}");
+    assert!(reason.contains("DL001 queue lost (vhost /)"), "{reason}");
+    assert_eq!(api.get("/api/queues").as_array().map(Vec::len), Some(0));
+    let (status, answer) = api.ask("POST", "/api/definitions?fail-on=eror", &file);
+    assert_eq!(status, 400, "{answer}");
+
+    // Without it, or with nothing as bad, it is imported.
+    let mild = json!({"queues": [{"name": "mild", "vhost": "/", "durable": true,
+        "arguments": {"x-message-ttl": 1000}}]});
+    let (status, answer) = api.ask("POST", "/api/definitions?fail-on=error", &mild);
+    assert_eq!(status, 204, "{answer}");
+    let (status, _) = api.ask("POST", "/api/definitions?fail-on=warning", &mild);
+    assert_eq!(status, 400);
+    assert_eq!(
+        api.ask("POST", "/api/definitions", &file).0,
+        200,
+        "a warning"
+    );
+    assert_eq!(api.get("/api/queues").as_array().map(Vec::len), Some(3));
+}
+
+#[test]
 fn what_the_linter_does_not_understand_is_named() {
     let broker = RunningBroker::start(&[]);
     let api = Api { broker: &broker };

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{Task, confirm, described, parse_object};
 use crate::cli::api::{Api, Path};
 use crate::cli::exit::{Failure, FailureKind};
+use crate::cli::lint::{Definitions, FailOn};
 use crate::cli::output::{self, Output};
 use crate::cli::warn;
 use crate::lint::OWN_KEYS;
@@ -40,6 +41,9 @@ pub(super) struct ImportDefinitions {
     /// File to read; '-' is standard input
     #[arg(default_value = "-")]
     file: PathBuf,
+    /// Imports nothing if 'lint' finds something as bad as this in the file
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    fail_on: Option<FailOn>,
 }
 
 /// Prefix of the names of hash algorithms that RabbitMQ has.
@@ -179,6 +183,7 @@ impl Task for ImportDefinitions {
     const EXAMPLES: &'static [&'static str] = &[
         "import_definitions broker.json",
         "import_definitions < broker.json",
+        "import_definitions broker.json --fail-on error",
     ];
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
@@ -189,7 +194,11 @@ impl Task for ImportDefinitions {
                 format!("cannot read {file}: {error}"),
             )
         })?;
-        let answer = api.post(&path(api), &parse_object("the file", &text)?)?;
+        let mut definitions = parse_object("the file", &text)?;
+        if let Some(fail_on) = self.fail_on {
+            definitions = Definitions::check(definitions, api, fail_on)?;
+        }
+        let answer = api.post(&path(api), &definitions)?;
         confirm(out, &answer, format_args!("definitions imported"))?;
         // Coroner lists the items that it left out; RabbitMQ has no such list.
         if out.is_json() && !answer.is_null() {

@@ -7,6 +7,8 @@ mod worlds;
 use serde_json::{Value as Json, json};
 
 use super::{Report, Rule, Target, Topology, sarif, text};
+use crate::base::Name;
+use crate::broker::Declared;
 use crate::broker::arguments::OnUndeliverable;
 
 /// The report about definitions, as it is answered.
@@ -393,6 +395,49 @@ fn what_cannot_be_read_is_named_and_the_rest_is_looked_at() {
     let report = looked(&definitions, Target::Coroner);
     assert_eq!(report["not_read"].as_array().unwrap().len(), 2, "{report}");
     assert_eq!(told(&report).len(), 1);
+}
+
+/// A warning at a declaration and a finding must not have two numbers for one thing.
+#[test]
+fn a_warning_has_the_number_of_the_rule_that_finds_the_same() {
+    let policies = [
+        ("missing", json!({"dead-letter-exchange": "none"})),
+        ("unbound", json!({"dead-letter-exchange": "unbound"})),
+        ("keyed", json!({"dead-letter-routing-key": "key"})),
+        ("idle", json!({"queue-mode": "lazy"})),
+    ];
+    let named = policies.iter().map(|(name, definition)| {
+        let pattern = format!("^{name}$");
+        policy(name, (&pattern, 0), definition.clone())
+    });
+    let names = policies.iter().map(|(name, _)| queue(name, json!({})));
+    let definitions = json!({
+        "queues": names.collect::<Vec<_>>(),
+        "exchanges": [exchange("unbound", "fanout")],
+        "policies": named.collect::<Vec<_>>(),
+    });
+    let report = looked(&definitions, Target::Coroner);
+    let mut found: Vec<&str> = told_rules(&report);
+    found.sort_unstable();
+    let mut topology = Topology::read(&definitions, None, OnUndeliverable::Drop).unwrap();
+    let sandbox = topology.vhosts.values_mut().next().unwrap();
+    let warned = policies.iter().flat_map(|(name, _)| {
+        sandbox.core().warnings_of(&Declared::Policy {
+            operator: false,
+            name: Name::from(*name),
+        })
+    });
+    let mut warned: Vec<&str> = warned.map(|warning| warning.rule().unwrap()).collect();
+    warned.sort_unstable();
+    assert_eq!(warned, ["DL001", "DL002", "DL013", "DL014"]);
+    assert_eq!(warned, found, "{}", text(&report));
+}
+
+fn told_rules(report: &Json) -> Vec<&str> {
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings
+        .map(|finding| finding["rule"].as_str().unwrap())
+        .collect()
 }
 
 #[test]

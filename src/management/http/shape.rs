@@ -435,6 +435,10 @@ impl Endpoint {
                 ),
                 ("format", "json, dot, mermaid or svg; json unless given"),
             ],
+            Self::ImportDefinitions | Self::ImportVhostDefinitions => &[(
+                "fail-on",
+                "error, warning or info: imports nothing if the linter finds something as bad",
+            )],
             Self::DeleteQueue => &[
                 ("if-empty", "true: only without messages"),
                 ("if-unused", "true: only without consumers"),

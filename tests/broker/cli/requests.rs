@@ -315,6 +315,29 @@ fn definitions_are_imported_from_a_pipe() {
     );
 }
 
+#[test]
+fn definitions_with_a_bad_finding_are_not_sent() {
+    const FILE: &str = r#"{"queues":[{"name":"old","vhost":"/","durable":true,"arguments":{"x-message-ttl":1000}}]}"#;
+    let import = |severity: &str| {
+        let recorder = Recorder::start(ANSWERS);
+        let line = [
+            "import_definitions",
+            "--fail-on",
+            severity,
+            "--url",
+            &recorder.url,
+        ];
+        let output = coroner(&line, FILE);
+        let told = text(&output.stderr);
+        (output.status.code(), told, recorder.requests().len())
+    };
+    let (code, told, requests) = import("warning");
+    assert_eq!((code, requests), (Some(65), 0), "{told}");
+    assert!(told.contains("DL006 queue old"), "{told}");
+    let (code, told, requests) = import("error");
+    assert_eq!((code, requests), (Some(0), 1), "{told}");
+}
+
 /// RabbitMQ takes users with our hashes and lets nobody in, guest included.
 #[test]
 fn an_export_for_rabbitmq_leaves_out_and_names_users_that_could_not_log_in_there() {

@@ -142,28 +142,28 @@ fn what_will_probably_not_do_as_meant_is_warned_of_at_once() {
         (
             "all",
             &[exchange("missing")],
-            &["dead-letter-exchange: there is no exchange 'missing'"],
+            &["DL001: dead-letter-exchange: there is no exchange 'missing'"],
         ),
         (
             "queues",
             &[exchange("unbound")],
-            &["dead-letter-exchange: nothing is bound to exchange 'unbound'"],
+            &["DL002: dead-letter-exchange: nothing is bound to exchange 'unbound'"],
         ),
         (
             "queues",
             &[exchange("direct"), key("z")],
-            &["dead-letter-exchange: exchange 'direct' leads to no queue with the key 'z'"],
+            &["DL002: dead-letter-exchange: exchange 'direct' leads to no queue with the key 'z'"],
         ),
         (
             "queues",
             &[exchange(""), key("z")],
-            &["dead-letter-exchange: there is no queue 'z'"],
+            &["DL002: dead-letter-exchange: there is no queue 'z'"],
         ),
         (
             "quorum_queues",
             &[key("k")],
             &[
-                "dead-letter-routing-key: a routing key without an exchange only counts for queues \
+                "DL014: dead-letter-routing-key: a routing key without an exchange only counts for queues \
                that have one",
             ],
         ),
@@ -175,14 +175,14 @@ fn what_will_probably_not_do_as_meant_is_warned_of_at_once() {
         (
             "streams",
             &[("max-length", number(1))],
-            &["apply-to: no effect, there are no streams here"],
+            &["DL013: apply-to: no effect, there are no streams here"],
         ),
         (
             "exchanges",
             &[("queue-mode", text("lazy")), exchange("missing")],
             &[
-                "queue-mode: no effect, there is nothing here that it could change",
-                "dead-letter-exchange: no effect, it is about queues, and the policy applies to \
+                "DL013: queue-mode: no effect, there is nothing here that it could change",
+                "DL013: dead-letter-exchange: no effect, it is about queues, and the policy applies to \
                  exchanges",
             ],
         ),
