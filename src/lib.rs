@@ -128,15 +128,15 @@ pub use config::Settings;
 #[cfg(feature = "http")]
 pub use lint::Graph;
 pub use management::{
-    Culprit, DeathGroup, DeathGroupNote, DeathGroups, Explanation, LifeStep, LookRequest, NextStep,
-    RedriveForecast, RedriveGoal, RedriveRequest, RedriveStatus, Refusal, Status, TargetQueue,
-    TracedSetting, Whereabouts,
+    Culprit, DeathGroup, DeathGroupNote, DeathGroups, Explanation, Happening, LifeStep,
+    LookRequest, NextStep, RedriveForecast, RedriveGoal, RedriveRequest, RedriveStatus, Refusal,
+    Status, TargetQueue, TracedSetting, Whereabouts,
 };
 pub use metrics::Detail;
 pub use server::{
     Admin, AmqpError, Broker, Builder, Cause, Consumer, ConsumerBuilder, Death, Delivery,
-    LinkError, Message, Outcome, Publisher, PublisherBuilder, SeenMessage, SeenMessages,
-    StartError, TlsError,
+    EventStream, LinkError, Message, Outcome, Publisher, PublisherBuilder, SeenMessage,
+    SeenMessages, StartError, TlsError,
 };
 #[cfg(feature = "http")]
 pub use server::{Imported, ImportedMessages, LeftOut};

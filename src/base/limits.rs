@@ -510,3 +510,28 @@ pub const MANAGEMENT_REQUEST_BYTES_MAX: u64 = 64 * 1024;
 pub const MANAGEMENT_VALUES_MAX: usize = 4_096;
 /// Largest answer of `/management`, in bytes.
 pub const MANAGEMENT_ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// Events of one vhost that are kept; the oldest go.
+pub const EVENTS_KEPT_MAX: usize = 10_000;
+/// Memory of the kept events of all vhosts, in bytes; the oldest go.
+pub const EVENTS_BYTES_MAX: usize = 32 << 20;
+/// Numbers of events that a vhost reserves in the journal at a time.
+pub const EVENT_NUMBERS_RESERVED: u64 = 10_000;
+/// Bytes in front of the body of a message, annotations included, that an event keeps; of a message with
+/// more it keeps none of them.
+pub const EVENT_HEAD_BYTES_MAX: usize = 2 * 1024;
+/// Queues that an event names as targets; it says how many there were.
+pub const EVENT_TARGETS_MAX: usize = 8;
+/// Streams of events at a time, of all users.
+pub const EVENT_STREAMS_MAX: usize = 64;
+/// Streams of events of one user at a time.
+pub const EVENT_STREAMS_OF_USER_MAX: usize = 8;
+/// Events that a stream may be behind; those before are left out, and it is told how many.
+pub const EVENTS_BEHIND_MAX: usize = 1_024;
+/// Events that one stream is told in a second; the others of that second are summed up.
+pub const EVENTS_OF_SECOND_MAX: usize = 1_000;
+/// Interval between two looks for new events of a stream, in milliseconds.
+pub const EVENT_LOOK_MS: u64 = 50;
+/// Interval between two comments in a stream of events, which keep its connection, in milliseconds.
+pub const EVENT_COMMENT_MS: u64 = 15_000;
+/// Time after which a stream is ended whose client does not take what it is sent, in milliseconds.
+pub const EVENT_STALL_MS: u64 = 60_000;

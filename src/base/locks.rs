@@ -49,6 +49,12 @@ pub mod rank {
         Vhosts,
         /// The core of a vhost, and the distribution of its effects to connections. One at a time.
         Core,
+        /// The rings of events of all vhosts.
+        EventRings,
+        /// The events of one vhost.
+        EventRing,
+        /// Events on their way into their ring.
+        EventsStaged,
         /// The effects for one connection, and the waker of its task.
         Outbox,
         /// Job queues of the pager's threads.
@@ -99,6 +105,8 @@ pub mod rank {
         KeptGroups,
         /// The sessions of the page.
         PageSessions,
+        /// Streams of events that are open, by user.
+        EventStreams,
         /// HTTP requests that are being served.
         HttpPlaces,
         /// The body of one HTTP request.

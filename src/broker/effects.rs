@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::{ConnectionId, Lsn, Meter, Name, Position, QueueId};
+use crate::broker::event::VhostEvent;
 use crate::broker::queue::Garbage;
 use crate::broker::{Effect, ObjectKind, Record, Warning};
 use crate::deaths::{Evidence, QuarantineCause, Reason};
@@ -28,6 +29,8 @@ pub struct Effects {
     pub spills: Vec<Spill>,
     /// Log lines, rate-limited.
     pub log: Vec<LogEvent>,
+    /// What happened, in order; told and kept outside of the core's lock.
+    pub events: Vec<VhostEvent>,
     /// Messages to free after the core's lock is released: freeing takes longer than the rest of a
     /// batch.
     pub garbage: Vec<Garbage>,
@@ -51,6 +54,7 @@ impl Effects {
             && self.looks.is_empty()
             && self.spills.is_empty()
             && self.log.is_empty()
+            && self.events.is_empty()
     }
 
     /// Removes all effects and keeps the allocations.
@@ -62,6 +66,7 @@ impl Effects {
         self.looks.clear();
         self.spills.clear();
         self.log.clear();
+        self.events.clear();
         self.garbage.clear();
     }
 

@@ -245,7 +245,7 @@ impl Fact {
             | Self::Died { .. }
             | Self::VhostDeaths(_)
             | Self::Redrive(RedriveFact::Moved(_) | RedriveFact::Learned { .. })
-            | Self::Memo(MemoFact::Imported(_)) => true,
+            | Self::Memo(MemoFact::Imported(_) | MemoFact::EventNumbers { .. }) => true,
             Self::Checkpointed { .. }
             | Self::Purged { .. }
             | Self::Redrive(
@@ -301,6 +301,7 @@ impl MemoFact {
             Self::ImportForgotten { .. } => "import forgotten",
             Self::NoteSet(_) => "note set",
             Self::NoteCleared { .. } => "note cleared",
+            Self::EventNumbers { .. } => "event numbers",
         }
     }
 }

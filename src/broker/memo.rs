@@ -1,5 +1,6 @@
 //! Memos: what a vhost remembers for its operators, beside queues and messages: how far their imports
-//! came, and their notes on groups of dead letters. [evidence parts 8, 11]
+//! came, their notes on groups of dead letters, and which numbers their events have. [evidence parts
+//! 8, 10, 11]
 
 use crate::base::{Name, QueueId, Timestamp};
 
@@ -61,5 +62,10 @@ pub enum MemoFact {
         queue: QueueId,
         /// The fingerprint of its group.
         key: Name,
+    },
+    /// Numbers of events below this one may be in use: those behind a restart begin there.
+    EventNumbers {
+        /// The first number that is not in use.
+        below: u64,
     },
 }

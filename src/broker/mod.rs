@@ -22,6 +22,7 @@ pub mod delay;
 mod effect;
 mod effects;
 mod error;
+pub mod event;
 pub mod exchange;
 mod fact;
 mod foresight;

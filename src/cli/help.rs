@@ -12,6 +12,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "publish",
             "consume",
             "deaths",
+            "events",
             "explain",
             "lint",
             "graph",

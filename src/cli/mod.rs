@@ -12,6 +12,7 @@ mod client;
 mod dead_letters;
 mod deaths;
 mod describe;
+mod events;
 mod exit;
 mod explain;
 mod graph;

@@ -15,6 +15,7 @@ mod bounds;
 pub mod definitions;
 mod explain;
 mod group_note;
+mod happening;
 #[cfg(feature = "http")]
 pub mod http;
 mod looking;
@@ -36,6 +37,7 @@ pub use explain::{
     Culprit, Explanation, LifeStep, NextStep, TargetQueue, TracedSetting, Whereabouts,
 };
 pub(crate) use group_note::check_group_note;
+pub use happening::Happening;
 pub use looking::{DeathGroup, DeathGroupNote, DeathGroups, LookRequest};
 pub(crate) use looking::{STATES, state_of_word};
 #[cfg(test)]

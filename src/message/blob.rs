@@ -103,6 +103,36 @@ impl Message {
         self.bare as usize + self.ends.application_properties as usize
     }
 
+    /// What is in front of its body, without that and its history; none if there is nothing, or more than
+    /// `bytes_max`.
+    pub fn head(&self, bytes_max: usize) -> Option<Self> {
+        let length = self.head_bytes();
+        let edited = self.edited.as_ref().map_or(0, |edited| edited.pairs.len());
+        if length + edited == 0 || length + edited > bytes_max {
+            return None;
+        }
+        let head = self.storage.as_slice().get(..length)?;
+        let (properties, all) = (self.ends.properties, self.ends.application_properties);
+        Some(Self {
+            storage: Storage::Copied(Arc::from(head)),
+            bare: self.bare,
+            ends: Ends {
+                properties,
+                application_properties: all,
+                body: all,
+            },
+            annotation_count: self.annotation_count,
+            edited: self.edited.clone(),
+            history: None,
+            last_failure: None,
+            durable: self.durable,
+            priority: self.priority,
+            ttl_ms: self.ttl_ms,
+            carried_delivery_count: self.carried_delivery_count,
+            redrives: None,
+        })
+    }
+
     /// A hollow message whose bare bytes are in the journal in pieces, with the sections in front
     /// of its body taken from the `beginning` of them; none if that is too short.
     pub fn filled_with_blob(&self, beginning: &[u8], body: Arc<Lsn>) -> Option<Self> {

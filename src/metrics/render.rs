@@ -89,6 +89,7 @@ fn process(text: &mut Text, snapshot: &Snapshot) {
     ];
     text.by(&table::LINKS, "role", roles);
     text.one(&table::INVARIANTS_BROKEN, snapshot.invariants_broken);
+    text.one(&table::EVENTS_MISSED, snapshot.events_missed);
     let journal = snapshot.journal.as_ref();
     let journal = journal.is_some_and(|(state, _)| *state != StoreState::Open);
     let causes = [

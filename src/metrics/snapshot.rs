@@ -100,6 +100,8 @@ pub struct Snapshot {
     pub links: Links,
     /// Number of broken invariants since the process began.
     pub invariants_broken: u64,
+    /// Events that streams were not told.
+    pub events_missed: u64,
     /// Whether the alarm of memory is in effect, so that publishers get no credit.
     pub memory_alarm: bool,
     /// Whether the alarm of the disk is in effect, so that publishers get no credit.

@@ -131,6 +131,9 @@ metrics! {
     DELIVERY_OUTCOMES = Counter "coroner_delivery_outcomes_total" ["vhost", "outcome"] Everywhere
         "What consumers said of them: accepted, released, rejected, modified, or nothing since they \
          were sent settled (presettled).";
+    EVENTS_MISSED = Counter "coroner_events_missed_total" [] Everywhere
+        "Events that streams of `/api/events` were not told: they were too far behind, or came after a \
+         restart (counted as one).";
     CONSUMER_TIMEOUTS = Counter "coroner_consumer_timeouts_total" ["vhost", "queue"] Everywhere
         "Deliveries that consumers held for too long, by the queue that has the message back.";
     MESSAGES = Gauge "coroner_queue_messages" ["vhost", "state"] QueueLabelPerObject

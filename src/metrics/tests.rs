@@ -71,6 +71,7 @@ fn snapshot(queues: Vec<QueueFigures>) -> Snapshot {
         logins: vec![(LoginWay::Basic, logins)],
         passwords_hashed: 5,
         invariants_broken: 3,
+        events_missed: 2,
         resident_bytes: Some(4096),
         node: "here".to_owned(),
         virtual_bytes: Some(8192),

@@ -20,6 +20,7 @@ pub(crate) mod checkpoint;
 mod clock;
 pub(crate) mod committer;
 mod connection;
+pub(crate) mod events;
 mod explain;
 mod journal_waker;
 #[expect(clippy::module_inception, reason = "the node itself")]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::alarm::{Board, Watch};
 use super::clock::SharedClock;
+use super::events::Events;
 use super::pager::{Pager, SpillTarget};
 use super::partials::Partials;
 use super::store::Store;
@@ -38,6 +39,8 @@ pub(crate) struct Node<D: Disk> {
     pub(crate) core_options: CoreOptions,
     /// The type of queues that are declared without `x-queue-type`.
     pub(crate) default_queue_type: Name,
+    /// What happened lately in the vhosts.
+    pub(crate) events: Events,
     /// Held while the registry is changed.
     pub(crate) changes: RankedMutex<rank::RegistryChange, ()>,
 }
@@ -86,6 +89,7 @@ impl<D: Disk> Node<D> {
             partials: Arc::new(Partials::new(parts.message_bytes_max)),
             alarms: Arc::new(Board::counting(parts.kept)),
             failure: Arc::default(),
+            events: Events::new(parts.core_options.events.clone()),
             core_options: parts.core_options,
             default_queue_type: parts.default_queue_type,
             changes: RankedMutex::default(),
@@ -93,11 +97,13 @@ impl<D: Disk> Node<D> {
     }
 
     /// Makes a core part of the broker. Somebody has to fire what is due in it.
-    pub(crate) fn start_vhost(&self, core: Core) -> Arc<Vhost<D>> {
+    pub(crate) fn start_vhost(&self, mut core: Core) -> Arc<Vhost<D>> {
+        let events = self.events.ring(&mut core);
         let (clock, failure) = (Arc::clone(&self.clock), Arc::clone(&self.failure));
         let (store, pager) = (self.store.clone(), Arc::clone(&self.pager));
         let seed = self.core_options.seed;
-        let vhost = Arc::new(Vhost::new(core, store, pager, seed, clock, failure));
+        let context = (seed, clock, failure);
+        let vhost = Arc::new(Vhost::new(core, (store, pager, events), context));
         self.vhosts.add(&vhost, self.settings_of(vhost.name()));
         self.tell_redrive_rights(&vhost);
         vhost
@@ -137,6 +143,7 @@ impl<D: Disk> Node<D> {
                 // Before the record of the deletion, which must follow all records of the vhost.
                 vhost.delete();
                 self.vhosts.remove(name);
+                self.events.forget(name);
                 deleted.push(vhost);
             }
         }

@@ -80,6 +80,7 @@ kinds! {
         ImportForgotten = 49,
         NoteSet = 50,
         NoteCleared = 51,
+        EventNumbers = 56,
     }
 }
 

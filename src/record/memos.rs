@@ -5,6 +5,7 @@
 //! import forgotten  id: string
 //! note set          queue: ulong, group, text, user: string, time, empty since: timestamp or null
 //! note cleared      queue: ulong, group: string
+//! event numbers     below: ulong
 //! ```
 
 use super::RecordError;
@@ -43,6 +44,10 @@ pub(super) fn encode(fact: &MemoFact, out: &mut Vec<u8>) {
             write_ulong(out, queue.0);
             write_string(out, key);
         }
+        MemoFact::EventNumbers { below } => {
+            out.push(OfMemo::EventNumbers.byte());
+            write_ulong(out, *below);
+        }
     }
 }
 
@@ -68,6 +73,9 @@ pub(super) fn decode(kind: OfMemo, fields: &mut Fields<'_>) -> Result<Fact, Reco
         OfMemo::NoteCleared => MemoFact::NoteCleared {
             queue: QueueId(ulong(fields, "queue of a note")?),
             key: name(fields, "group of a note")?,
+        },
+        OfMemo::EventNumbers => MemoFact::EventNumbers {
+            below: ulong(fields, "numbers of events")?,
         },
     }))
 }

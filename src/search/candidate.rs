@@ -61,7 +61,12 @@ impl<'a> Candidate<'a> {
 /// The message-id as the HTTP API shows it: strings as they are, numbers in decimal, UUIDs in their
 /// text form, bytes in base64. [AMQP 3.2.4]
 pub fn message_id_text(message: &Message) -> Option<String> {
-    match message.property(PropertyField::MessageId)? {
+    property_text(message, PropertyField::MessageId)
+}
+
+/// A message-id or correlation-id as the HTTP API shows it. [AMQP 3.2.4]
+pub fn property_text(message: &Message, field: PropertyField) -> Option<String> {
+    match message.property(field)? {
         Value::String(text) => Some(text),
         Value::Ulong(id) => Some(id.to_string()),
         Value::Uuid(bytes) => Some(uuid_text(&bytes)),

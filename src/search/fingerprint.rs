@@ -73,9 +73,16 @@ impl Fingerprint {
                 label: "never died".to_owned(),
             };
         };
+        Self::of_death(latest, Some(message))
+    }
+
+    /// The fingerprint of a death; `message`: what is known of it.
+    pub fn of_death(latest: &Entry, message: Option<&Message>) -> Self {
         let evidence = latest.evidence.as_deref();
         let mut told = evidence.map(Told::of_evidence).unwrap_or_default();
-        if told.is_nothing() {
+        if let Some(message) = message
+            && told.is_nothing()
+        {
             told = Told::of_properties(message);
         }
         if told.is_nothing() {

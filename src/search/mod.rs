@@ -22,7 +22,7 @@ mod parts;
 mod stack_trace;
 mod variable_parts;
 
-pub use candidate::{Candidate, NO_CAUSE, message_id_text};
+pub use candidate::{Candidate, NO_CAUSE, message_id_text, property_text};
 pub use death_filter::{DeathFilter, Judged, Verdict};
 pub use error::FilterError;
 pub use fingerprint::{Fingerprint, NEVER_DIED};

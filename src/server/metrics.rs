@@ -71,6 +71,7 @@ impl Shared {
                 management,
             },
             invariants_broken: invariant::broken_total(),
+            events_missed: self.node.events.missed(),
             memory_alarm: alarms.memory_alarm,
             disk_free_alarm: alarms.disk_free_alarm,
             vhosts: vhosts.collect(),
@@ -127,6 +128,7 @@ mod tests {
     use super::*;
     use crate::base::{Seed, Signal};
     use crate::broker::{Command, Core, CoreOptions, Effects, QueueCommand};
+    use crate::node::events::Events;
     use crate::server::clock::SystemClock;
     use crate::server::{Pager, SpillTarget};
 
@@ -150,7 +152,9 @@ mod tests {
         }
         let failure = Arc::new(Signal::default());
         let pager = Arc::new(Pager::new(SpillTarget::Nowhere, 0));
-        let vhost = Vhost::new(core, None, pager, Seed(1), Arc::new(clock), failure);
+        let events = Events::default().ring(&mut core);
+        let context = (Seed(1), Arc::new(clock) as _, failure);
+        let vhost = Vhost::new(core, (None, pager, events), context);
         let figures = vhost_figures(&vhost, Millis(0), 10, Detail::Queues);
         assert_eq!(figures.queues.count, QUEUES as u64);
         assert_eq!(figures.queues.named.len(), 10);

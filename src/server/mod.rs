@@ -27,6 +27,8 @@ mod definitions;
 mod descriptors;
 mod embedded;
 mod errors;
+mod event_stream;
+mod events;
 mod expiry;
 #[cfg(feature = "http")]
 mod exporting;
@@ -70,6 +72,8 @@ mod sockets;
 mod stall;
 mod start;
 mod stats;
+#[cfg(feature = "http")]
+mod streams;
 mod timer;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
@@ -106,6 +110,7 @@ pub use embedded::{
     PublisherBuilder,
 };
 pub use errors::{Cause, StartError, TlsError};
+pub use event_stream::EventStream;
 #[cfg(feature = "http")]
 pub use importing::ImportedMessages;
 pub use looking::{SeenMessage, SeenMessages};

@@ -9,6 +9,7 @@ use crate::access::{
 use crate::base::{Gauge, Name, Seed};
 use crate::broker;
 use crate::broker::arguments::OnUndeliverable;
+use crate::broker::event::EventNumbers;
 use crate::broker::names::TEMPORARY_PREFIX;
 use crate::broker::queue::BLOCK_SHIFT_MAX;
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec, check_name};
@@ -295,6 +296,7 @@ pub(super) fn core_options(
         consumer_timeout_ms: settings.consumer_timeout,
         delivery_times: !settings.strict,
         kept: kept.clone(),
+        events: EventNumbers::of(u64::from_ne_bytes(random())),
         ..broker::CoreOptions::new(vhost.clone(), seed)
     }
 }

@@ -63,6 +63,9 @@ pub(super) struct Shared {
     /// Counts of messages taken over HTTP.
     #[cfg(feature = "http")]
     pub(super) gets: super::gets::Gets,
+    /// Streams of events that are open.
+    #[cfg(feature = "http")]
+    pub(super) streams: super::streams::EventStreams,
     /// Answers about groups of dead letters.
     #[cfg(feature = "http")]
     pub(super) groups: super::kept_groups::KeptGroups,

@@ -62,6 +62,8 @@ pub(super) async fn start(
         #[cfg(feature = "http")]
         gets: super::gets::Gets::default(),
         #[cfg(feature = "http")]
+        streams: super::streams::EventStreams::default(),
+        #[cfg(feature = "http")]
         groups: super::kept_groups::KeptGroups::default(),
         #[cfg(feature = "http")]
         page_sessions: super::page_sessions::PageSessions::default(),

@@ -58,6 +58,7 @@ impl World {
             .collect();
         same("quarantined", "", &quarantined, &self.model.quarantined)?;
         self.check_conservation()?;
+        same("events", "", &self.told, &self.told.of_counters(counters))?;
         let real = (
             counters.dead,
             counters.dead_lettered.total(),

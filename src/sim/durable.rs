@@ -28,6 +28,7 @@ pub struct DurableState {
     redrives: Vec<RedriveJob>,
     /// What is remembered for operators.
     memos: Vec<String>,
+    events_below: u64,
 }
 
 /// Numbers of deaths are compared as far as both states have them.
@@ -39,6 +40,7 @@ impl PartialEq for DurableState {
             && self.policies == other.policies
             && self.redrives == other.redrives
             && self.memos == other.memos
+            && self.events_below == other.events_below
             && self.counts_alike(other)
     }
 }
@@ -269,6 +271,7 @@ pub fn durable_state(core: &Core, archive: &Archive) -> DurableState {
         policies,
         redrives: core.redrives().map(durable_job).collect(),
         memos: memos(core),
+        events_below: core.event_numbers_below(),
     }
 }
 

@@ -15,6 +15,7 @@ mod model_serve;
 mod paging;
 mod plan;
 mod redriven;
+mod told;
 mod world;
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod api;
 mod delays;
 mod description;
 mod door;
+mod events;
 mod explain;
 mod export;
 mod folder;

@@ -12,7 +12,7 @@ use super::death::{Letter, after_death};
 use super::quarantine::Resort;
 use super::routed::Routed;
 use crate::base::limits::{CYCLE_DEATHS_MAX, CYCLE_KEYS_MAX, CYCLE_QUEUES_MAX, CYCLE_WARNINGS_MAX};
-use crate::base::{Lsn, Meter, Name, Position, QueueId, Step, Timestamp};
+use crate::base::{Lsn, Meter, Millis, Name, Position, QueueId, Step, Timestamp};
 use crate::broker::arguments::Overflow;
 use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
 use crate::broker::exchange::ExchangeKind;
@@ -262,6 +262,7 @@ impl Core {
             position: Position(0),
             from: MessageState::Dying,
             reason,
+            arrived: Millis::default(),
             message: Arc::new(message.died(history, 0)),
             route: way,
             strategy: queue.settings.dead_letter_strategy,

@@ -11,10 +11,11 @@ use super::work::{SLICE, Work};
 use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{Lsn, Meter, Name, Position, QueueId, Step, invariant};
+use crate::base::{Lsn, Meter, Millis, Name, Position, QueueId, Step, invariant};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
 use crate::broker::death_counts::DeathOutcome;
+use crate::broker::event::{EventKind, EventTargets};
 use crate::broker::names::QUARANTINE;
 use crate::broker::queue::{AfterPageIn, MessageState, Pending, Queue, Slot, Waiter};
 use crate::broker::redrive::Learned;
@@ -41,6 +42,8 @@ pub(super) struct Letter {
     pub(super) position: Position,
     pub(super) from: MessageState,
     pub(super) reason: Reason,
+    /// When it came into its source queue.
+    pub(super) arrived: Millis,
     pub(super) message: Arc<Message>,
     pub(super) route: Arc<Route>,
     pub(super) strategy: DeadLetterStrategy,
@@ -68,6 +71,7 @@ impl Letter {
             position,
             from,
             reason,
+            arrived: slot.arrived,
             message: Arc::clone(&slot.message),
             route: way.unwrap_or_else(|| Arc::clone(&slot.route)),
             strategy,
@@ -98,7 +102,7 @@ impl Core {
                 return; // dropped since, as its block could not be read back
             }
             self.count_on_disk(turn.now, (id, position), (reason, evidence.as_deref()));
-            return self.drop_dead(turn, (id, position), from, reason);
+            return self.drop_dead(turn, (id, position), from, (reason, evidence));
         }
         let Some(slot) = queue.messages.slot_mut_if(position, from) else {
             if !queue.messages.is(position, from) {
@@ -163,13 +167,26 @@ impl Core {
         turn: &mut Turn<'_>,
         (id, position): (QueueId, Position),
         from: MessageState,
-        reason: Reason,
+        (reason, evidence): (Reason, Option<Arc<Evidence>>),
     ) {
         let Some(queue) = self.queues.get(&id) else {
             return; // deleted since the death was put on the work list
         };
         let cause = cause_without_exchange(queue, reason);
-        self.remove_dropped(turn, id, position, from, (Some(reason), cause));
+        let seen = self.seen(turn.now, (id, position), from);
+        self.drop_one(turn, (id, position), from, (Some(reason), cause));
+        let Some((queue, mut about)) = seen else {
+            return invariant!(broken, "a message that dies is in its queue");
+        };
+        if let Some(unwritten) = &mut about.unwritten {
+            unwritten.evidence = evidence;
+        }
+        let death = EventKind::Death {
+            reason,
+            outcome: Some(DeathOutcome::Dropped(cause)),
+            targets: EventTargets::default(),
+        };
+        self.tell(turn, queue, death, Some(about));
     }
 
     /// Sends a waiting dead letter again; `room_in`: the queue that it waited for, which has room
@@ -277,7 +294,7 @@ impl Core {
     }
 
     fn send(&mut self, turn: &mut Turn<'_>, letter: Letter) {
-        let sent = self.forward(turn, &letter);
+        let mut sent = self.forward(turn, &letter);
         let reached = sent.accepted + sent.refused.len();
         if reached > 1 {
             // Other messages that die in this turn may go to as many queues.
@@ -294,6 +311,17 @@ impl Core {
             .waited
             .as_ref()
             .is_some_and(|pending| pending.targets.is_some());
+        let targets = std::mem::take(&mut sent.taken);
+        let news = if letter.waited.is_none() {
+            EventKind::Death {
+                reason,
+                outcome,
+                targets,
+            }
+        } else {
+            EventKind::DeadLettered { reason, targets }
+        };
+        let about = is_news.then(|| (self.name_of_source(&letter), letter.about(turn.now)));
         match verdict(&sent, letter.strategy, narrowed) {
             Verdict::Moved { copies_refused } => {
                 self.counters.copies_refused += copies_refused as u64;
@@ -311,6 +339,9 @@ impl Core {
         }
         if durable && is_news {
             self.write_death(source, reason, outcome);
+        }
+        if let Some((Some(queue), about)) = about {
+            self.tell(turn, queue, news, Some(about));
         }
     }
 
@@ -354,6 +385,9 @@ impl Core {
                 Offered::Gone => continue, // it expired when it was asked for room
             };
             sent.accepted += 1;
+            if let Some(queue) = self.queues.get(&target) {
+                sent.taken.add(&queue.name);
+            }
             if letter.durable && !durable {
                 self.recorder.note_unkept();
             }
@@ -513,11 +547,33 @@ impl Core {
         gone.durable
     }
 
+    /// Drops a message that does not die now: its death, if it had one, was told before.
     pub(super) fn remove_dropped(
         &mut self,
         turn: &mut Turn<'_>,
         id: QueueId,
         position: Position,
+        from: MessageState,
+        (reason, cause): (Option<Reason>, DropCause),
+    ) {
+        let seen = self.seen(turn.now, (id, position), from);
+        self.drop_one(turn, (id, position), from, (reason, cause));
+        if let Some((queue, about)) = seen {
+            let messages = 1;
+            let dropped = EventKind::Dropped {
+                reason,
+                cause,
+                messages,
+            };
+            self.tell(turn, queue, dropped, Some(about));
+        }
+    }
+
+    /// Takes a dropped message out of its queue and counts it.
+    pub(super) fn drop_one(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (id, position): (QueueId, Position),
         from: MessageState,
         (reason, cause): (Option<Reason>, DropCause),
     ) {

@@ -293,6 +293,7 @@ impl Subject<'_> {
             position: self.position,
             from: from.unwrap_or(MessageState::Dying),
             reason,
+            arrived: self.kept.arrived,
             message,
             route: Arc::clone(way.unwrap_or(self.route)),
             strategy: self.queue.settings.dead_letter_strategy,

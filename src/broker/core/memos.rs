@@ -44,6 +44,7 @@ impl Memos {
             }
             MemoFact::NoteSet(note) => self.notes.set(GroupNote::clone(note)),
             MemoFact::NoteCleared { queue, key } => self.notes.clear(*queue, key),
+            MemoFact::EventNumbers { .. } => {} // of the events
         }
     }
 }

@@ -16,6 +16,7 @@ mod delaying;
 mod discard;
 mod dispatch;
 mod drops;
+mod events;
 mod explain;
 mod failure;
 mod foresee;
@@ -53,6 +54,7 @@ pub use self::restore::Restoring;
 pub use self::snapshot::{Snapshot, SnapshotSlice};
 
 use self::clients::Clients;
+use self::events::EventCounter;
 use self::failure::Failures;
 use self::ledger::DeathLedger;
 use self::memos::Memos;
@@ -65,6 +67,7 @@ use self::topology::PolicyPass;
 use self::work::Work;
 use super::arguments::OnUndeliverable;
 use super::counters::{Counters, QueueChurn};
+use super::event::EventNumbers;
 use super::policy::Policies;
 use super::queue::{BLOCK_SHIFT_MAX, DeferredFree, Queue};
 use super::reply::QueueInfo;
@@ -103,6 +106,8 @@ pub struct CoreOptions {
     pub kept: Gauge,
     /// The work that may be done under one hold of the core's lock.
     pub hold: HoldBudget,
+    /// The numbers of events: one for all vhosts of a broker.
+    pub events: EventNumbers,
 }
 
 impl CoreOptions {
@@ -120,6 +125,7 @@ impl CoreOptions {
             delivery_times: true,
             kept: Gauge::default(),
             hold: HoldBudget::default(),
+            events: EventNumbers::default(),
         }
     }
 }
@@ -173,6 +179,8 @@ pub struct Core {
     /// Jobs that move dead letters back.
     redrives: Redrives,
     memos: Memos,
+    /// The numbers of what it tells.
+    events: EventCounter,
     /// Queues that may be declared at a time.
     queues_max: Option<u64>,
     default_queue_type: Option<Name>,
@@ -258,6 +266,7 @@ impl Core {
             deaths: DeathLedger::new(options.journal),
             redrives: Redrives::default(),
             memos: Memos::default(),
+            events: EventCounter::new(options.events.clone()),
             queues_max: None,
             default_queue_type: None,
             next_queue: 1,

@@ -12,6 +12,7 @@ use crate::base::{Name, QueueId, invariant};
 use crate::broker::DropCause;
 use crate::broker::arguments::{OnUndeliverable, Overflow, QueueArguments, QueueProperties};
 use crate::broker::death_counts::DeathOutcome;
+use crate::broker::event::{EventKind, EventTargets};
 use crate::broker::names::QUARANTINE;
 use crate::broker::policy::EffectiveSettings;
 use crate::deaths::Quarantined;
@@ -70,8 +71,7 @@ impl Core {
         let (id, position, from) = (letter.source, letter.position, letter.from);
         let resort = self.last_resort(id, cause, size_bytes(&letter.message));
         if let Resort::Drop(cause) = resort {
-            let why = (Some(letter.reason), cause);
-            return self.remove_dropped(turn, id, position, from, why);
+            return self.drop_letter(turn, letter, cause);
         }
         if self.quarantine(turn, letter, cause, closes_at) {
             let why = (Some(letter.reason), cause);
@@ -79,10 +79,42 @@ impl Core {
             self.note(turn, id, Fate::Quarantined, why, 1);
             let outcome = DeathOutcome::Quarantined(cause);
             self.write_outcome(turn.now, id, (letter.reason, durable), outcome);
+            let (reason, targets) = (letter.reason, EventTargets::default());
+            let news = if letter.waited.is_none() {
+                let outcome = Some(outcome);
+                EventKind::Death {
+                    reason,
+                    outcome,
+                    targets,
+                }
+            } else {
+                EventKind::Quarantined { reason, cause }
+            };
+            self.tell_of(turn, letter, news);
         } else {
-            let why = (Some(letter.reason), DropCause::QuarantineFull);
-            self.remove_dropped(turn, id, position, from, why);
+            self.drop_letter(turn, letter, DropCause::QuarantineFull);
         }
+    }
+
+    /// Drops a dead letter.
+    fn drop_letter(&mut self, turn: &mut Turn<'_>, letter: &Letter, cause: DropCause) {
+        let place = (letter.source, letter.position);
+        let reason = letter.reason;
+        self.drop_one(turn, place, letter.from, (Some(reason), cause));
+        let news = if letter.waited.is_none() {
+            EventKind::Death {
+                reason,
+                outcome: Some(DeathOutcome::Dropped(cause)),
+                targets: EventTargets::default(),
+            }
+        } else {
+            EventKind::Dropped {
+                reason: Some(reason),
+                cause,
+                messages: 1,
+            }
+        };
+        self.tell_of(turn, letter, news);
     }
 
     /// What becomes of a dead letter of this size that no target takes.

@@ -8,6 +8,7 @@ use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConnectionId, ConsumerId, Lsn, Name, Position, QueueId, invariant};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
+use crate::broker::event::EventKind;
 use crate::broker::names::{check_form, check_new_name, is_temporary};
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::{MessageState, Queue, Usage};
@@ -321,8 +322,17 @@ impl Core {
 
     /// Counts messages that were dropped together without dying.
     fn count_drops(&mut self, turn: &mut Turn<'_>, id: QueueId, cause: DropCause, count: u64) {
-        if count > 0 {
-            self.note_drops(turn, id, (None, cause), count);
+        if count == 0 {
+            return;
+        }
+        self.note_drops(turn, id, (None, cause), count);
+        if let Some(queue) = self.queues.get(&id).map(|queue| queue.name.clone()) {
+            let dropped = EventKind::Dropped {
+                reason: None,
+                cause,
+                messages: count,
+            };
+            self.tell(turn, queue, dropped, None);
         }
     }
 

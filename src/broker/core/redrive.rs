@@ -26,6 +26,7 @@ use crate::base::limits::{
     REDRIVE_KEPT_MS, REDRIVE_LEARNS_MS, REDRIVES_FINISHED_MAX, REDRIVES_UNFINISHED_MAX,
 };
 use crate::base::{Millis, Name, Now, Position, QueueId, Step, Timestamp};
+use crate::broker::event::{EventKind, RedriveNews};
 use crate::broker::queue::{MessageState, Waiter};
 use crate::broker::redrive::{
     Learned, NewRedrive, RedriveCause, RedriveCommand, RedriveCounts, RedriveFact, RedriveJob,
@@ -63,6 +64,8 @@ struct Job {
     finder: Finder,
     /// What was counted when the journal was last told.
     told: (RedriveCounts, Position),
+    /// State and cause that were told last.
+    told_state: Option<(RedriveState, Option<RedriveCause>)>,
     /// Whether it is on the worklist.
     is_scheduled: bool,
     /// When it is to be woken.
@@ -135,6 +138,7 @@ impl Job {
         };
         Self {
             told: (kept.counts, kept.cursor),
+            told_state: None,
             rights,
             finder: Finder::default(),
             is_scheduled: false,
@@ -300,17 +304,18 @@ impl Core {
     pub(super) fn handle_redrive(&mut self, turn: &mut Turn<'_>, command: RedriveCommand) -> Reply {
         turn.effects.meter.charge(Step::Command, 1);
         let done = match command {
-            RedriveCommand::Start(new) => self.redrive_start(turn.now, *new),
-            RedriveCommand::Steer { id, steering } => self.redrive_steer(turn.now, &id, steering),
+            RedriveCommand::Start(new) => self.redrive_start(turn, *new),
+            RedriveCommand::Steer { id, steering } => self.redrive_steer(turn, &id, steering),
             RedriveCommand::Rights { user, rights } => {
-                self.redrive_rights(&user, rights.as_ref());
+                self.redrive_rights(turn, &user, rights.as_ref());
                 Ok(Reply::None)
             }
         };
         done.unwrap_or_else(Reply::Refused)
     }
 
-    fn redrive_start(&mut self, now: Now, new: NewRedrive) -> Result<Reply, Error> {
+    fn redrive_start(&mut self, turn: &mut Turn<'_>, new: NewRedrive) -> Result<Reply, Error> {
+        let now = turn.now;
         let NewRedrive {
             id,
             by,
@@ -361,7 +366,8 @@ impl Core {
             spec,
         };
         let number = kept.number;
-        let job = Job::new(now, kept, Rights::Known(rights));
+        let mut job = Job::new(now, kept, Rights::Known(rights));
+        self.tell_state(turn, &mut job);
         self.set_redrive(job);
         self.schedule_redrive(number);
         let lsn = self.recorder.lsn();
@@ -424,7 +430,13 @@ impl Core {
         Ok(source.id)
     }
 
-    fn redrive_steer(&mut self, now: Now, id: &Name, steering: Steering) -> Result<Reply, Error> {
+    fn redrive_steer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: &Name,
+        steering: Steering,
+    ) -> Result<Reply, Error> {
+        let now = turn.now;
         let number = self.redrives.number_of(id)?;
         let Some(mut job) = self.redrives.jobs.remove(&number) else {
             return Err(Error::NoRedrive { id: id.clone() });
@@ -464,6 +476,7 @@ impl Core {
             let fact = RedriveFact::Set(Box::new(job.kept.clone()));
             self.recorder.push(Fact::Redrive(fact));
         }
+        self.tell_state(turn, &mut job);
         self.redrives.jobs.insert(number, job);
         self.schedule_redrive(number);
         self.redrives.set_due();
@@ -475,7 +488,7 @@ impl Core {
 
     /// Takes note of what a user may do now. A job whose user may not read its source any more is
     /// paused, so that it is not lost by a mistake in the permissions.
-    fn redrive_rights(&mut self, user: &Name, rights: Option<&RedriveRights>) {
+    fn redrive_rights(&mut self, turn: &mut Turn<'_>, user: &Name, rights: Option<&RedriveRights>) {
         let mut woken = Vec::new();
         for job in self.redrives.jobs.values_mut() {
             if job.kept.by != *user || job.kept.state.is_over() {
@@ -498,8 +511,31 @@ impl Core {
             woken.push(job.kept.number);
         }
         for number in woken {
+            if let Some(mut job) = self.redrives.jobs.remove(&number) {
+                self.tell_state(turn, &mut job);
+                self.redrives.jobs.insert(number, job);
+            }
             self.schedule_redrive(number);
         }
+    }
+
+    /// Tells the state of a job, if it is another one than was told last.
+    fn tell_state(&mut self, turn: &mut Turn<'_>, job: &mut Job) {
+        let kept = &job.kept;
+        let reached = (kept.state, kept.cause);
+        if job.told_state.replace(reached) == Some(reached) {
+            return;
+        }
+        let news = RedriveNews {
+            id: kept.id.clone(),
+            by: kept.by.clone(),
+            state: kept.state,
+            cause: kept.cause,
+            counts: kept.counts,
+            outcome: kept.outcome,
+        };
+        let news = EventKind::Redrive(Box::new(news));
+        self.tell(turn, kept.spec.queue.clone(), news, None);
     }
 
     /// Puts a job on the worklist, once.

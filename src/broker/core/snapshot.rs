@@ -132,6 +132,7 @@ impl Core {
                 }
                 facts.extend(self.redrives.facts());
                 facts.extend(self.memos.facts(|queue| self.is_kept(queue)));
+                facts.extend(self.events.facts());
                 CopyStep::Messages
             }
             CopyStep::Messages => {

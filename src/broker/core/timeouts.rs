@@ -17,7 +17,9 @@ use super::{Core, CoreOptions, Turn};
 use crate::base::limits::CONSUMER_LOOK_IDLE_MS;
 use crate::base::{ConsumerId, Millis, Name, Now, Position, QueueId, invariant};
 use crate::broker::arguments::QueueType;
+use crate::broker::event::EventKind;
 use crate::broker::policy::EffectiveSettings;
+use crate::broker::queue::MessageState;
 use crate::broker::{Effect, LogEvent};
 use crate::deaths::How;
 
@@ -208,6 +210,7 @@ impl Core {
         let is_told = is_first && std::mem::replace(&mut consumer.is_timeout_told, true);
         let (connection, by) = (consumer.connection, consumer.evidence.clone());
         let was_waiting = is_first && std::mem::take(&mut consumer.waiting);
+        let seen = self.seen(turn.now, (queue, position), MessageState::Held);
         if let Some(queue) = self.queues.get_mut(&queue) {
             queue.counters.timed_out += 1;
             self.counters.timed_out += 1;
@@ -224,6 +227,13 @@ impl Core {
             if is_first && let Some(next) = queue.consumers.suspend(id) {
                 self.wake(next);
             }
+        }
+        if let Some((queue, mut about)) = seen {
+            if let Some(unwritten) = &mut about.unwritten {
+                unwritten.evidence.clone_from(&by);
+            }
+            let late = EventKind::ConsumerTimeout { timeout_ms };
+            self.tell(turn, queue, late, Some(about));
         }
         let failure = Failure::new(How::ConsumerTimeout, by);
         let late = Requeued {

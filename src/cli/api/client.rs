@@ -178,6 +178,7 @@ impl Api {
     pub(in crate::cli) fn stream(&self, path: &Path) -> Result<impl io::Read + use<>, Failure> {
         let request = self
             .request(&Method::GET, path)
+            .header("accept", "application/jsonl")
             .body(())
             .map_err(impossible)?;
         let request = self.agent.configure_request(request);

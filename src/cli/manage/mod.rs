@@ -112,6 +112,7 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<redrive::CancelRedrive>(),
     entry::<super::dead_letters::ExportMessages>(),
     entry::<super::dead_letters::ImportMessages>(),
+    entry::<super::events::Events>(),
     entry::<connections::CloseConnection>(),
     entry::<connections::CloseAllConnections>(),
     entry::<connections::CloseAllUserConnections>(),

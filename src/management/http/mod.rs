@@ -11,6 +11,7 @@
 
 mod access;
 mod audit;
+mod events;
 mod failure;
 mod fields;
 mod filter;
@@ -27,6 +28,7 @@ mod table;
 pub mod json;
 
 pub use access::{Access, Identity, basic_credentials};
+pub use events::{EventFilter, EventsAsked, Since};
 pub use failure::Failure;
 pub use fields::{Fields, read_body};
 pub use filter::{filter_json, filter_of_json, filter_of_query};

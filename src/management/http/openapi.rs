@@ -85,6 +85,16 @@ fn responses(answer: Answer) -> Value {
                 json!({ "description": "An object on each line", "content": lines }),
             )]
         }
+        Answer::Events => {
+            let kinds = json!({
+                "text/event-stream": { "schema": { "type": "string" } },
+                "application/jsonl": { "schema": { "type": "string" } },
+            });
+            vec![(
+                "200",
+                json!({ "description": "Events in the form of CloudEvents", "content": kinds }),
+            )]
+        }
         Answer::Text => vec![("200", content(&json!({ "type": "string" })))],
         Answer::Stored => vec![
             ("201", json!({ "description": "Something new is there" })),

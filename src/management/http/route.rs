@@ -114,6 +114,8 @@ pub enum Endpoint {
     DeleteGroupNote,
     /// Explains a message of a queue.
     ExplainMessage,
+    /// Tells what happens.
+    Events,
     /// Shows the name of the broker.
     ClusterName,
     /// Lists the nodes: there is one.

@@ -16,6 +16,8 @@ pub enum Answer {
     Text,
     /// 200 with lines of JSON, an object each.
     Lines,
+    /// 200 with events: a stream, or lines of JSON.
+    Events,
     /// 201 when an object was created, otherwise 204; no body.
     Stored,
     /// 201 with the location of the new object; no body.
@@ -270,6 +272,7 @@ impl Endpoint {
             Self::Lint | Self::LintVhost | Self::LintDefinitions => Answer::Object(LINT),
             Self::Graph => Answer::Object(GRAPH),
             Self::ExportMessages => Answer::Lines,
+            Self::Events => Answer::Events,
             Self::Overview => Answer::Object(OVERVIEW),
             Self::ClusterName | Self::GlobalParameter => Answer::Object(NAMED),
             Self::Nodes => Answer::List(NODE),
@@ -420,6 +423,7 @@ impl Endpoint {
                 ("description", "the description of that error"),
             ],
             Self::ExportMessages => &[],
+            Self::Events => EVENTS_QUERY,
             Self::Lint | Self::LintVhost | Self::LintDefinitions => &[(
                 "for",
                 "rabbitmq: also what a RabbitMQ refuses or does otherwise",
@@ -454,6 +458,24 @@ impl Endpoint {
         }
     }
 }
+
+const EVENTS_QUERY: &[(&str, &str)] = &[
+    ("vhost", "in this vhost"),
+    (
+        "type",
+        "death, dead-lettered, dropped, quarantined, redriven, redrive or consumer-timeout",
+    ),
+    ("queue", "in this queue"),
+    ("reason", "of deaths for this reason"),
+    (
+        "since",
+        "behind the event of this id or number; as the header Last-Event-ID, which counts for more",
+    ),
+    (
+        "follow",
+        "true: lines go on with what happens; an event stream always does",
+    ),
+];
 
 const LISTING_QUERY: &[(&str, &str)] = &[
     (

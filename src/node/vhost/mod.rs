@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use self::state::{AttachedConnection, VhostState, log};
 use super::clock::SharedClock;
+use super::events::VhostEvents;
 use super::outbox::Outbox;
 use super::pager::{MemoryWakes, Pager, PagingWants};
 use super::sampled::Sampled;
@@ -45,6 +46,9 @@ pub(crate) enum RunOutcome {
     OutOfTime,
 }
 
+/// What a vhost works with: the journal, if there is one, the pager, and the ring of its events.
+type Surroundings<D> = (Option<Arc<Store<D>>>, Arc<Pager<D>>, Arc<VhostEvents>);
+
 /// One vhost. Its lock is held for a batch, never across an await; tasks are woken after it is
 /// released, once per batch.
 #[derive(Debug)]
@@ -57,6 +61,8 @@ pub(crate) struct Vhost<D: Disk> {
     /// The journal; none: messages live in memory only.
     store: Option<Arc<Store<D>>>,
     pager: Arc<Pager<D>>,
+    /// What happened in it lately.
+    events: Arc<VhostEvents>,
     /// Memory of its messages when the lock was last held, in bytes, without the parts that they
     /// share.
     memory_bytes: AtomicU64,
@@ -80,11 +86,8 @@ pub(crate) struct Vhost<D: Disk> {
 impl<D: Disk> Vhost<D> {
     pub(crate) fn new(
         core: Core,
-        store: Option<Arc<Store<D>>>,
-        pager: Arc<Pager<D>>,
-        seed: Seed,
-        clock: SharedClock,
-        failure: Arc<Signal>,
+        (store, pager, events): Surroundings<D>,
+        (seed, clock, failure): (Seed, SharedClock, Arc<Signal>),
     ) -> Self {
         let (name, shared_memory) = (core.vhost().clone(), core.shared_memory());
         let budget = core.hold_budget();
@@ -107,6 +110,7 @@ impl<D: Disk> Vhost<D> {
             state: RankedMutex::new(state),
             store,
             pager,
+            events,
             memory_bytes: AtomicU64::new(0),
             shared_memory,
             kept,
@@ -278,6 +282,11 @@ impl<D: Disk> Vhost<D> {
             }
             return Err(self.fail(state));
         };
+        let has_events = !state.effects.events.is_empty();
+        if has_events {
+            let lsn = state.effects.last_lsn();
+            self.events.stage(&mut state.effects.events, lsn);
+        }
         let unspills = self.pager.take_spilled(&mut state.effects.released);
         // Before any connection can wait for these records.
         let wake = if let (Some(store), Some(reservation)) = (&self.store, reservation) {
@@ -292,6 +301,9 @@ impl<D: Disk> Vhost<D> {
         self.finish(now, state, begun_ns, unspills);
         if let Some(store) = &self.store {
             store.wake(wake, awaited);
+        }
+        if has_events {
+            self.events.settle();
         }
         Ok(result)
     }
@@ -311,6 +323,11 @@ impl<D: Disk> Vhost<D> {
     /// The time of the node's clock.
     pub(crate) fn now(&self) -> Now {
         self.clock.now()
+    }
+
+    /// What happened in it lately.
+    pub(crate) const fn events(&self) -> &Arc<VhostEvents> {
+        &self.events
     }
 
     /// The pager of the node.

@@ -4,20 +4,21 @@ use super::*;
 use crate::base::{ConsumerId, Timestamp, invariant};
 use crate::broker::{CoreOptions, Effect};
 use crate::node::clock::ManualClock;
+use crate::node::events::Events;
 use crate::node::pager::SpillTarget;
 use crate::store::sim_disk::SimDisk;
 
 fn vhost() -> (Vhost<SimDisk>, Arc<Signal>) {
     let failure = Arc::new(Signal::default());
     let notify = Arc::clone(&failure);
+    let mut core = Core::new(CoreOptions::new(Name::from("v"), Seed(1)));
+    let events = Events::default().ring(&mut core);
+    let pager = Arc::new(Pager::new(SpillTarget::Nowhere, 0));
     (
         Vhost::new(
-            Core::new(CoreOptions::new(Name::from("v"), Seed(1))),
-            None,
-            Arc::new(Pager::new(SpillTarget::Nowhere, 0)),
-            Seed(1),
-            Arc::new(ManualClock::default()),
-            notify,
+            core,
+            (None, pager, events),
+            (Seed(1), Arc::new(ManualClock::default()), notify),
         ),
         failure,
     )

@@ -17,8 +17,9 @@ use super::body::{Bodies, HeldBody};
 use super::reply::{self, Reply};
 use super::users::{self, Of};
 use super::{
-    attempts, checks, connections, definitions, door, explain, export, graph, groups, import, lint,
-    listings, login, messages, objects, parameters, policies, process, redrives, rights,
+    attempts, checks, connections, definitions, door, events, explain, export, graph, groups,
+    import, lint, listings, login, messages, objects, parameters, policies, process, redrives,
+    rights,
 };
 use crate::access::Peer;
 use crate::base::Name;
@@ -111,6 +112,9 @@ async fn handle(
         if route.endpoint == Endpoint::ImportMessages {
             // Its body may be longer than memory.
             return import::import(&call, &head, body).await;
+        }
+        if route.endpoint == Endpoint::Events {
+            return events::events(&call, &head.headers);
         }
         let room = api.read(route.endpoint, (&head, body), &call).await?;
         let answered = answer(route.endpoint, call).await;
@@ -273,7 +277,9 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::GetMessages => messages::get(&call).await,
         Endpoint::BrowseMessages => messages::browse(&call).await,
         Endpoint::ExportMessages => export::export(&call),
-        Endpoint::ImportMessages => Err(Failure::bad_request("the body was not read")),
+        Endpoint::Events | Endpoint::ImportMessages => {
+            Err(Failure::bad_request("the body was not read"))
+        }
         Endpoint::DiscardMessage => messages::discard(&call).await,
         Endpoint::RetryDelayed => messages::retry(&call).await,
         Endpoint::Groups => groups::groups(&call).await,

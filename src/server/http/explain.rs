@@ -10,9 +10,11 @@ use super::reply::Reply;
 use super::work::failed;
 use crate::base::Position;
 use crate::broker::Asked;
+use crate::broker::event::VhostEvent;
 use crate::deaths::{Evidence, How};
 use crate::management::Explanation;
 use crate::management::http::Failure;
+use crate::management::http::json::event::whereabouts;
 use crate::management::http::json::explain::explanation;
 
 /// `GET /api/queues/VHOST/NAME/messages/POSITION/explain`.
@@ -30,7 +32,8 @@ pub(super) async fn explain(call: &Call<'_>) -> Result<Reply, Failure> {
         };
         let explained = vhost.explain((&name, position), asked);
         let Some(explained) = explained.map_err(failed)? else {
-            return Err(missing(&name, position));
+            let left = vhost.events().last_of(&name, position);
+            return Err(missing(&name, position, left.as_deref()));
         };
         let told = Explanation::of(&explained, identity.viewer());
         let unreadable =
@@ -71,14 +74,17 @@ fn error(call: &Call<'_>) -> Result<Option<Arc<Evidence>>, Failure> {
     Ok(Some(Arc::new(by.with_error(condition, description, None))))
 }
 
-fn missing(queue: &str, position: Position) -> Failure {
+fn missing(queue: &str, position: Position, left: Option<&VhostEvent>) -> Failure {
+    let went = match left {
+        Some(left) => whereabouts(left),
+        None => "it was consumed, died, expired or was dropped, or there never was one".to_owned(),
+    };
+    let position = position.0;
     Failure {
         status: 404,
         error: "not_found",
         reason: format!(
-            "message_not_found: queue '{queue}' has no message at position {}; it was consumed, \
-             died, expired or was dropped, or there never was one",
-            position.0
+            "message_not_found: queue '{queue}' has no message at position {position}; {went}"
         ),
     }
 }

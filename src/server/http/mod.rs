@@ -21,6 +21,7 @@ mod checks;
 mod connections;
 mod definitions;
 mod door;
+mod events;
 mod explain;
 mod export;
 mod graph;

@@ -43,6 +43,8 @@ pub(super) enum Reply {
     Chunks(Chunks),
     /// 200 with lines of JSON that may be many, sent in chunks.
     Lines(Chunks),
+    /// 200 with events, which may go on.
+    Events(Chunks),
     /// 400 with this JSON: what was done before, and what is wrong.
     Refused(Value),
     /// 201: an object was created, or 204: it existed and is as asked.
@@ -67,7 +69,8 @@ impl Reply {
             | Self::Text(..)
             | Self::Roomy(_)
             | Self::Chunks(_)
-            | Self::Lines(_) => 200,
+            | Self::Lines(_)
+            | Self::Events(_) => 200,
             Self::Refused(_) => 400,
             Self::Stored { created: true, .. } | Self::CreatedAt(_) => 201,
             Self::Stored { created: false, .. } | Self::Done => 204,
@@ -87,7 +90,7 @@ impl Reply {
                 return Ok(warnings.collect());
             }
             Self::CreatedAt(_) | Self::Done => return Ok(Value::Null),
-            Self::Chunks(_) | Self::Lines(_) => {
+            Self::Chunks(_) | Self::Lines(_) | Self::Events(_) => {
                 return Err(Failure::unavailable("this answer is a stream"));
             }
             Self::Text(_, text) => return Ok(Value::from(text)),
@@ -112,12 +115,8 @@ impl Reply {
             Self::Text(content_type, content) => text(content_type, content),
             Self::Roomy(answer) => json_body(StatusCode::OK, Body::new(answer.into_body())),
             Self::Chunks(chunks) => json_body(StatusCode::OK, Body::new(chunks)),
-            Self::Lines(lines) => {
-                let response = Response::builder()
-                    .header(CACHE_CONTROL, "no-cache")
-                    .header(CONTENT_TYPE, "application/jsonl");
-                body(response, Body::new(lines))
-            }
+            Self::Lines(lines) => streamed("application/jsonl", lines),
+            Self::Events(events) => streamed("text/event-stream", events),
             Self::Refused(value) => json(StatusCode::BAD_REQUEST, &value),
             Self::Stored { created, warnings } => {
                 let status = if created {
@@ -183,6 +182,14 @@ pub(super) fn allowed(status: StatusCode, methods: &[Method]) -> Response<Body> 
     names.push("OPTIONS");
     let response = Response::builder().status(status);
     body(response.header(ALLOW, names.join(", ")), Body::empty())
+}
+
+/// A response with status 200 whose body is written while it is sent.
+fn streamed(content_type: &str, chunks: Chunks) -> Response<Body> {
+    let response = Response::builder()
+        .header(CACHE_CONTROL, "no-cache")
+        .header(CONTENT_TYPE, content_type);
+    body(response, Body::new(chunks))
 }
 
 /// A response with status 200 and a text.

@@ -345,7 +345,7 @@ impl Life {
 }
 
 /// All kinds that the core writes outside of checkpoints.
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 18] = [
     "inserted",
     "removed",
     "returned",
@@ -357,6 +357,7 @@ const KINDS: [&str; 17] = [
     "vhost deaths",
     "queue declared",
     "queue deleted",
+    "event numbers",
     "exchange declared",
     "exchange deleted",
     "bound",

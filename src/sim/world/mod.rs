@@ -10,6 +10,7 @@ use super::foresight::Foreseen;
 use super::model::{Model, ModelWork, Scene};
 use super::paging::{BLOCK_SHIFT, Paging};
 use super::plan::Plan;
+use super::told::ToldEvents;
 use crate::base::{
     ConnectionId, ConsumerId, Lsn, Millis, Name, Now, Position, QueueId, Seed, SessionId, Timestamp,
 };
@@ -51,6 +52,8 @@ pub struct World {
     pub(super) model: Model,
     plan: Plan,
     pub(super) effects: Effects,
+    /// What was told as events.
+    pub(super) told: ToldEvents,
     /// Cores rebuilt with every fact once, and with every fact twice.
     pub(super) once: Restoring,
     pub(super) twice: Restoring,
@@ -144,6 +147,7 @@ impl World {
             },
             plan: Plan::new(seed),
             effects: Effects::new(),
+            told: ToldEvents::default(),
             once: restoring(),
             twice: restoring(),
             connection: ConnectionId(0),
@@ -314,6 +318,11 @@ impl World {
                 self.plan
                     .deliveries
                     .push((delivery.consumer, delivery.position));
+            }
+        }
+        for event in self.effects.events.drain(..) {
+            if let Err(why) = self.told.add(&event) {
+                self.model.complaints.push(why);
             }
         }
         let mut released = std::mem::take(&mut self.effects.released);

@@ -13,6 +13,7 @@ use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Step, invariant};
 use crate::broker::core::admission::{Arrival, Offered};
 use crate::broker::core::work::{SLICE, Work};
 use crate::broker::core::{Core, Turn};
+use crate::broker::event::{EventKind, EventTargets};
 use crate::broker::queue::{MessageState, Waiter, next_subqueue, subqueue};
 use crate::broker::redrive::{RedriveCause, RedriveFact, RedriveState, RedriveWay, RedrivenTo};
 use crate::broker::{BodyLook, DropCause, Fact};
@@ -82,6 +83,7 @@ impl Core {
             Next::Woken => {}
             Next::End(state, cause) => self.end_redrive(turn.now, &mut job, state, cause),
         }
+        self.tell_state(turn, &mut job);
         let is_over = job.kept.state.is_over();
         self.redrives.jobs.insert(number, job);
         if is_over {
@@ -372,14 +374,34 @@ impl Core {
             ttl_ms,
             ..Arrival::dead(Arc::new(message.redriven(history, redrives)), route)
         };
-        self.enter_targets(turn, job, (&targets, arrival), (is_durable, body));
+        let taken = self.enter_targets(turn, job, (&targets, arrival), (is_durable, body));
         self.counters.redriven.moved += 1;
+        self.tell_moved(turn, job, position, taken);
         #[cfg(test)]
         if is_planted(Plant::MovedStays) {
             return Done::Moved;
         }
         self.remove(source, position, MessageState::Ready);
         Done::Moved
+    }
+
+    /// Tells that a message was moved, which is still in its source.
+    fn tell_moved(
+        &mut self,
+        turn: &mut Turn<'_>,
+        job: &Job,
+        position: Position,
+        targets: EventTargets,
+    ) {
+        let place = (job.kept.source, position);
+        if let Some((queue, about)) = self.seen(turn.now, place, MessageState::Ready) {
+            let moved = EventKind::Redriven {
+                job: job.kept.id.clone(),
+                by: job.kept.by.clone(),
+                targets,
+            };
+            self.tell(turn, queue, moved, Some(about));
+        }
     }
 
     /// Puts a moved message into its targets, which have room.
@@ -389,7 +411,8 @@ impl Core {
         job: &mut Job,
         (targets, arrival): (&[QueueId], Arrival),
         (was_durable, body): (bool, Lsn),
-    ) {
+    ) -> EventTargets {
+        let mut taken = EventTargets::default();
         let mut insertion = self.insertion(body);
         // The first copy that the journal keeps, which is the one that a restart finds.
         let kept = |id: &QueueId| {
@@ -414,9 +437,11 @@ impl Core {
                     job.decide_ramp(!queue.consumers.is_empty());
                 }
                 count_target(&mut job.kept.targets, &queue.name, is_followed);
+                taken.add(&queue.name);
             }
         }
         self.record(insertion);
+        taken
     }
 
     /// Whether a queue takes a message of this size without pushing out another one.

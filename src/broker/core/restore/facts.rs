@@ -5,6 +5,7 @@ use crate::base::{Lsn, Millis, Name, Position, QueueId, Timestamp};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::core::admission::size_bytes;
 use crate::broker::core::delaying::restored;
+use crate::broker::memo::MemoFact;
 use crate::broker::queue::{DiskRef, MessageState, Pending, Queue, subqueue};
 use crate::broker::{Body, CheckpointedMessage, Entry, Fact, Policy, TopologyFact};
 use crate::deaths::Reason;
@@ -73,6 +74,7 @@ impl Restoring {
             }
             Fact::VhostDeaths(deaths) => self.core.deaths.vhost.raise(deaths),
             Fact::Redrive(fact) => self.core.redrives.restore(self.now, fact),
+            Fact::Memo(MemoFact::EventNumbers { below }) => self.core.events.restore(*below),
             Fact::Memo(fact) => self.core.memos.restore(fact),
             Fact::Topology(fact) => self.topology(fact),
             // The registry is beside all vhosts; its facts are applied by `RestoringAll`.

@@ -2,6 +2,7 @@
 
 use super::scenario::{Scenario, draft, number, text};
 use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
+use crate::broker::memo::MemoFact;
 use crate::broker::*;
 use crate::deaths::Reason;
 
@@ -92,6 +93,7 @@ fn a_move_is_one_record() {
         Fact::Inserted { body, entries, .. },
         Fact::Removed { .. },
         Fact::Died { count, .. },
+        Fact::Memo(MemoFact::EventNumbers { .. }), // as it is the first event
     ] = facts[..]
     else {
         panic!("{facts:?}")

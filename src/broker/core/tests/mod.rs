@@ -6,6 +6,7 @@ mod dead_letters;
 mod delays;
 mod discard;
 mod durability;
+mod events;
 mod evidence;
 mod foresight;
 mod histories;

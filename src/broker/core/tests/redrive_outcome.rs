@@ -56,7 +56,7 @@ fn outcome(s: &Scenario) -> (u64, u64, u64, u64) {
     (accepted, died_again, job.outstanding(), outcome.gone)
 }
 
-fn purge(s: &mut Scenario, queue: &str) {
+pub(super) fn purge(s: &mut Scenario, queue: &str) {
     let reply = s.apply(Command::Queue(QueueCommand::Purge {
         connection: Some(CONNECTION),
         name: Name::from(queue),
@@ -150,7 +150,7 @@ fn a_restart_knows_which_moved_messages_are_gone_with_it() {
         again.now = s.now;
         again.pass(1);
         assert_eq!(outcome(&again), (0, 0, 2, 3));
-        assert!(again.records.is_empty(), "{:?}", again.records);
+        assert!(again.has_told_event_numbers_only(), "{:?}", again.records);
         // The marks of the others came back: they expire on disk.
         again.policy("short", "held", &[("message-ttl", number(10))]);
         again.pass(100);

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use crate::base::{
     ConnectionId, ConsumerId, Millis, Name, Now, PublisherId, Seed, SessionId, Timestamp,
 };
+use crate::broker::event::VhostEvent;
+use crate::broker::memo::MemoFact;
 use crate::broker::policy::{Policy, PolicySpec};
 use crate::broker::*;
 use crate::message::{DeliveryTime, KeyRule, Message, Route};
@@ -30,6 +32,8 @@ pub(crate) struct Scenario {
     /// Every other effect.
     pub(crate) others: Vec<Effect>,
     pub(crate) log: Vec<LogEvent>,
+    /// Every event so far, as a ring keeps it.
+    pub(crate) events: Vec<VhostEvent>,
     next_token: u64,
 }
 
@@ -47,6 +51,7 @@ impl Scenario {
             deliveries: Vec::new(),
             others: Vec::new(),
             log: Vec::new(),
+            events: Vec::new(),
             next_token: 0,
         };
         scenario.connect(CONNECTION, SESSION);
@@ -86,6 +91,14 @@ impl Scenario {
         }
         self.records.append(&mut self.effects.records);
         self.log.append(&mut self.effects.log);
+        let events = self.effects.events.drain(..);
+        self.events.extend(events.map(VhostEvent::keep));
+    }
+
+    /// Whether the journal was told nothing but which numbers events have.
+    pub(crate) fn has_told_event_numbers_only(&self) -> bool {
+        let mut facts = self.records.iter().flat_map(|record| &record.facts);
+        facts.all(|fact| matches!(fact, Fact::Memo(MemoFact::EventNumbers { .. })))
     }
 
     /// Lets time pass on both clocks; what is due happens on time.

@@ -355,7 +355,7 @@ fn last_failure(failure: &LastFailure, viewer: Viewer<'_>) -> Json {
 }
 
 /// The consumer's error.
-fn error(evidence: &Evidence) -> Option<Json> {
+pub(super) fn error(evidence: &Evidence) -> Option<Json> {
     let (condition, description) = evidence.shown();
     let info = &evidence.info;
     if condition.is_none() && description.is_none() {
@@ -371,7 +371,7 @@ fn error(evidence: &Evidence) -> Option<Json> {
 }
 
 /// The consumer that caused it: names of users and addresses only for viewers who may see them.
-fn by(evidence: &Evidence, how: How, viewer: Viewer<'_>) -> Json {
+pub(super) fn by(evidence: &Evidence, how: How, viewer: Viewer<'_>) -> Json {
     let mut by = json!({
         "how": how.as_str(),
         "container": evidence.container.as_deref(),
@@ -384,7 +384,7 @@ fn by(evidence: &Evidence, how: How, viewer: Viewer<'_>) -> Json {
     by
 }
 
-fn keys(keys: &[crate::base::Name]) -> Json {
+pub(super) fn keys(keys: &[crate::base::Name]) -> Json {
     keys.iter().map(|key| json!(&**key)).collect()
 }
 

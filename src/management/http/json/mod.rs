@@ -1,6 +1,7 @@
 //! JSON of answers, from plain data. Field names are RabbitMQ's.
 
 pub mod connection;
+pub mod event;
 pub mod explain;
 pub mod exported;
 pub mod groups;

@@ -15,6 +15,13 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     route(
         Method::Get,
+        "/api/events",
+        Endpoint::Events,
+        Access::Management,
+        "What happens in the vhosts that the user may enter: deaths, drops, redrives (not in RabbitMQ)",
+    ),
+    route(
+        Method::Get,
         "/api/nodes",
         Endpoint::Nodes,
         Access::Monitoring,

@@ -1,0 +1,142 @@
+//! What the vhost tells of deaths, drops, redrives and consumers when it happens. [evidence part 10]
+
+use super::death::Letter;
+use super::{Core, Turn};
+use crate::base::limits::EVENT_NUMBERS_RESERVED;
+use crate::base::{Name, Now, Position, QueueId};
+use crate::broker::Fact;
+use crate::broker::event::{EventKind, EventMessage, EventNumbers, Unwritten, VhostEvent};
+use crate::broker::memo::MemoFact;
+use crate::broker::queue::MessageState;
+
+/// Gives events their numbers.
+#[derive(Debug)]
+pub(super) struct EventCounter {
+    numbers: EventNumbers,
+    /// The journal knows that all numbers below this one may be in use.
+    below: u64,
+}
+
+impl EventCounter {
+    pub(super) const fn new(numbers: EventNumbers) -> Self {
+        Self { numbers, below: 0 }
+    }
+
+    /// The reserved numbers as a fact of a checkpoint.
+    pub(super) fn facts(&self) -> impl Iterator<Item = Fact> {
+        let below = self.below;
+        (below > 0)
+            .then_some(Fact::Memo(MemoFact::EventNumbers { below }))
+            .into_iter()
+    }
+
+    /// Takes note of numbers that the journal says are in use.
+    pub(super) fn restore(&mut self, below: u64) {
+        self.below = self.below.max(below);
+        self.numbers.raise(self.below);
+    }
+}
+
+impl Core {
+    /// Numbers of events from this one on are not known to the journal; 0: there was no event yet.
+    pub const fn event_numbers_below(&self) -> u64 {
+        self.events.below
+    }
+
+    /// Has events numbered beside those of other vhosts.
+    pub fn number_events_by(&mut self, numbers: EventNumbers) {
+        self.events.numbers = numbers;
+    }
+
+    /// Tells that something happened in a queue.
+    pub(super) fn tell(
+        &mut self,
+        turn: &mut Turn<'_>,
+        queue: Name,
+        kind: EventKind,
+        message: Option<EventMessage>,
+    ) {
+        let number = self.events.numbers.take();
+        if number >= self.events.below {
+            // In the record of this event: a restart goes on behind it.
+            let below = number + EVENT_NUMBERS_RESERVED;
+            self.events.below = below;
+            self.recorder
+                .push(Fact::Memo(MemoFact::EventNumbers { below }));
+        }
+        turn.effects.events.push(VhostEvent {
+            number,
+            time: turn.now.wall,
+            queue,
+            kind,
+            message,
+        });
+    }
+
+    /// The same of a dead letter.
+    pub(super) fn tell_of(&mut self, turn: &mut Turn<'_>, letter: &Letter, kind: EventKind) {
+        let Some(queue) = self.name_of_source(letter) else {
+            return; // its history names a queue, see there
+        };
+        let about = letter.about(turn.now);
+        self.tell(turn, queue, kind, Some(about));
+    }
+
+    /// The name of the queue that a dead letter died in. One that was its own target, and expired when it
+    /// was asked for room, is in the history.
+    pub(super) fn name_of_source(&self, letter: &Letter) -> Option<Name> {
+        if let Some(queue) = self.queues.get(&letter.source) {
+            return Some(queue.name.clone());
+        }
+        let latest = letter.message.history()?.entries().first()?;
+        Some(latest.queue.clone())
+    }
+
+    /// A message in its queue as an event has it. Of one on disk only the size is known.
+    pub(super) fn seen(
+        &self,
+        now: Now,
+        (id, position): (QueueId, Position),
+        state: MessageState,
+    ) -> Option<(Name, EventMessage)> {
+        let queue = self.queues.get(&id)?;
+        let about = if let Some(slot) = queue.messages.slot_if(position, state) {
+            EventMessage {
+                position,
+                age_ms: now.mono.since(slot.arrived),
+                size_bytes: slot.size_bytes,
+                message: Some(slot.message.clone()),
+                history: None,
+                unwritten: Some(Unwritten {
+                    route: slot.route.clone(),
+                    evidence: None,
+                }),
+            }
+        } else {
+            let disk_ref = queue.messages.disk_ref(position)?;
+            EventMessage {
+                position,
+                age_ms: now.mono.since(disk_ref.arrived),
+                size_bytes: disk_ref.size_bytes,
+                message: None,
+                history: None,
+                unwritten: None,
+            }
+        };
+        Some((queue.name.clone(), about))
+    }
+}
+
+impl Letter {
+    /// It as an event has it.
+    pub(super) fn about(&self, now: Now) -> EventMessage {
+        EventMessage {
+            position: self.position,
+            age_ms: now.mono.since(self.arrived),
+            size_bytes: super::admission::size_bytes(&self.message),
+            message: Some(self.message.clone()),
+            history: None,
+            unwritten: None,
+        }
+    }
+}
