@@ -125,6 +125,8 @@ pub struct Model {
     pub timed_out: u64,
     /// Those of them that were settled afterwards.
     pub settled_late: u64,
+    /// Messages that somebody made ready before their time.
+    pub retried: u64,
     /// Deliveries that the core made in this step, by position, with the consumer. The model must
     /// predict all.
     pub(super) observed: BTreeMap<(QueueId, Position), ConsumerId>,
@@ -488,6 +490,45 @@ impl Model {
             }
         }
         self.drop_some(None, DropCause::Purged, ready);
+        self.schedule(id);
+    }
+
+    /// The name of the first queue with messages that wait for their time.
+    pub fn delaying(&self) -> Option<&str> {
+        let waits = |state: &ModelState| matches!(state, ModelState::Delayed(_));
+        let mut queues = self.queues.values();
+        let queue = queues.find(|queue| queue.count(waits) > 0);
+        queue.map(|queue| &*queue.name)
+    }
+
+    /// Makes messages ready before their time, those due first; the core says that it made so many.
+    pub fn retry_delayed(&mut self, id: QueueId, count: u64, told: u64) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        let mut waiting: Vec<(u64, Position)> = Vec::new();
+        for message in &queue.messages {
+            if let ModelState::Delayed(due_ms) = message.state {
+                waiting.push((due_ms, message.position));
+            }
+        }
+        waiting.sort_unstable();
+        waiting.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        if waiting.len() as u64 != told {
+            let why = format!(
+                "{told} messages of queue {} were retried, not {waiting:?}",
+                id.0
+            );
+            self.complaints.push(why);
+        }
+        for (_, position) in waiting {
+            if let Some(index) = queue.index(position)
+                && let Some(message) = queue.messages.get_mut(index)
+            {
+                message.state = ModelState::Ready;
+                self.retried += 1;
+            }
+        }
         self.schedule(id);
     }
 

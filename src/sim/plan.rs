@@ -119,7 +119,8 @@ impl Plan {
             88..90 => PlannedStep::Plain(Box::new(self.topology(connection))),
             90..92 => PlannedStep::Plain(Box::new(self.bind(connection))),
             92..95 => PlannedStep::Plain(Box::new(self.policy())),
-            95..97 => PlannedStep::Plain(Box::new(self.purge(connection))),
+            95 => PlannedStep::Plain(Box::new(self.purge(connection))),
+            96 => PlannedStep::Plain(Box::new(self.retry(connection))),
             97 => PlannedStep::Reconnect,
             _ => PlannedStep::Plain(Box::new(self.delete(connection))),
         }
@@ -427,6 +428,14 @@ impl Plan {
             connection: Some(connection),
             name: self.any_queue(),
             with_dead_pending,
+        })
+    }
+
+    fn retry(&mut self, connection: ConnectionId) -> Command {
+        Command::Queue(QueueCommand::Retry {
+            connection: Some(connection),
+            name: self.any_queue(),
+            count: self.amount(&[1, 2, 100]),
         })
     }
 

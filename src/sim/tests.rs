@@ -142,6 +142,37 @@ fn what_is_foreseen_before_each_settlement_and_each_death_is_what_happens() {
     assert!(foreseen.unsure * 50 < compared, "{foreseen:?}");
 }
 
+/// A redrive ends a run, as the model knows none: so runs are ended after any number of their steps.
+#[test]
+fn where_a_redrive_is_foreseen_to_lead_it_leads_after_whatever_step() {
+    let (mut redriven, mut steps) = ([0_u64; 3], 7);
+    for seed in 1..=50 {
+        steps = (steps + 61) % STEPS;
+        let mut world = World::new(seed);
+        for _ in 0..steps {
+            if let Err(failure) = world.step() {
+                panic!("{failure}");
+            }
+        }
+        if let Err(what) = world.redrive_as_foreseen() {
+            panic!("after {steps} steps: {what}");
+        }
+        for (sum, more) in redriven.iter_mut().zip(world.foreseen.redriven) {
+            *sum += more;
+        }
+    }
+    assert!(redriven.iter().all(|count| *count > 10), "{redriven:?}");
+}
+
+/// What happens then is compared with the model in each of these worlds.
+#[test]
+fn worlds_make_delayed_messages_ready_before_their_time() {
+    let retried = (1..=40).map(|seed| run(seed).model.retried);
+    let retried: Vec<u64> = retried.collect();
+    let worlds = retried.iter().filter(|count| **count > 0).count();
+    assert!(worlds > 5, "{retried:?}");
+}
+
 #[test]
 fn foresight_without_the_cycle_rule_is_noticed() {
     plant(Some(Plant::CycleNotForeseen));

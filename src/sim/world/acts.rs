@@ -193,6 +193,23 @@ impl World {
                     self.model.purge(id, with_dead_pending);
                 }
             }
+            Command::Queue(QueueCommand::Retry {
+                connection,
+                name,
+                count,
+            }) => {
+                // Few queues have messages that wait: one of these, if there is one.
+                let name = self.model.delaying().map_or(name, Name::from);
+                let id = self.core.queue(&name).map(|queue| queue.id);
+                let reply = self.apply(Command::Queue(QueueCommand::Retry {
+                    connection,
+                    name,
+                    count,
+                }));
+                if let (Some(id), Reply::Retried { messages, .. }) = (id, reply) {
+                    self.model.retry_delayed(id, count, messages);
+                }
+            }
             Command::Queue(QueueCommand::Declare { auto_delete, .. }) => {
                 let reply = self.apply(command);
                 if let Reply::QueueDeclared {

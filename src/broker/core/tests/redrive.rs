@@ -377,6 +377,43 @@ fn a_full_target_makes_it_wait_and_nothing_is_pushed_out() {
     }
 }
 
+/// What `rate_now` tells is what is moved, over the last second or two; 0 while it stands still.
+#[test]
+fn the_rate_that_is_told_is_the_rate_at_which_messages_are_moved() {
+    for rate_milli in [2_000, 50_000, 300_000] {
+        let mut s = shop();
+        let bodies: Vec<String> = (0..rate_milli / 100).map(|n| n.to_string()).collect();
+        kill(
+            &mut s,
+            &bodies.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
+        let rated = RedriveSpec {
+            rate_milli: Some(rate_milli),
+            ..spec("dlq", RedriveTarget::Origin)
+        };
+        begin(&mut s, "j", rated);
+        let told = |s: &Scenario| s.core.redrive_rate(job(s, "j"), s.now.mono);
+        for second in 1..=6_u64 {
+            let before = job(&s, "j").counts.moved;
+            for _ in 0..50 {
+                s.pass(20);
+            }
+            let moved = (job(&s, "j").counts.moved - before) * 1_000;
+            let (told, most) = (told(&s), rate_milli / 4 + 1_000);
+            assert!(
+                moved.abs_diff(rate_milli) <= most,
+                "{second}: {moved} are moved"
+            );
+            assert!(
+                told.abs_diff(moved) <= most,
+                "{second}: {told} of {moved} are told"
+            );
+        }
+        steer(&mut s, "j", Steering::Pause);
+        assert_eq!(told(&s), 0);
+    }
+}
+
 #[test]
 fn messages_are_moved_evenly_at_the_rate_asked_for_also_below_one_a_second() {
     for (rate_milli, ms, moved) in [(10_000, 1_000, 11), (100_000, 1_000, 101), (500, 6_000, 4)] {
