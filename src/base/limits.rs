@@ -376,6 +376,8 @@ pub const PAGE_SESSION_MS_MAX: u64 = 12 * 60 * 60 * 1_000;
 pub const PAGE_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Queues on a page of the page's list.
 pub const PAGE_QUEUES_MAX: usize = 50;
+/// Findings of the linter that the page shows, at most: the worst.
+pub const PAGE_FINDINGS_MAX: usize = 500;
 /// Messages on a page of the page's list.
 pub const PAGE_MESSAGES_MAX: usize = 50;
 /// Queues whose groups the first page shows: those that took most dead letters.

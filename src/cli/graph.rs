@@ -177,7 +177,7 @@ fn show(drawn: &Drawn, form: Form, out: Output) -> Result<(), Failure> {
         Form::Json => output::print_json(&drawn.to_json()),
         Form::Dot => output::print(&drawn.to_dot()),
         Form::Mermaid => output::print(&drawn.to_mermaid()),
-        Form::Svg => output::print(&drawn.to_svg(None)),
+        Form::Svg => output::print(&drawn.to_svg()),
     }
 }
 

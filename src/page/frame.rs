@@ -8,21 +8,31 @@ use super::show::{Text, When};
 pub enum Place {
     Deaths,
     Queues,
+    Graph,
     Redrives,
+    Lint,
     /// A page that the navigation does not lead to.
     Elsewhere,
 }
 
 impl Place {
     /// Those that the navigation leads to. A page that is added has a row here.
-    pub const ALL: [Self; 3] = [Self::Deaths, Self::Queues, Self::Redrives];
+    pub const ALL: [Self; 5] = [
+        Self::Deaths,
+        Self::Queues,
+        Self::Graph,
+        Self::Redrives,
+        Self::Lint,
+    ];
 
     /// Its name in the navigation, and its path.
     pub const fn link(self) -> (&'static str, &'static str) {
         match self {
             Self::Deaths | Self::Elsewhere => ("Deaths", "/ui/"),
             Self::Queues => ("Queues", "/ui/queues"),
+            Self::Graph => ("Graph", "/ui/graph"),
             Self::Redrives => ("Redrives", "/ui/redrives"),
+            Self::Lint => ("Lint", "/ui/lint"),
         }
     }
 }

@@ -24,6 +24,7 @@
 pub mod assets;
 pub mod deaths;
 pub mod frame;
+pub mod graph;
 pub mod message;
 pub mod queue;
 pub mod queues;

@@ -112,7 +112,7 @@ impl Admin {
     /// let graph = admin.graph("/", Some(("jobs", 1))).await?;
     /// let arrow = &graph.to_json()["edges"][0];
     /// assert_eq!((&arrow["from"], &arrow["to"]), (&"q:jobs".into(), &"q:failed".into()));
-    /// assert!(graph.to_svg(None).starts_with("<svg"));
+    /// assert!(graph.to_svg().starts_with("<svg"));
     /// # broker.stop().await;
     /// # Ok(())
     /// # }

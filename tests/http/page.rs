@@ -368,6 +368,50 @@ fn texts_of_others_are_text() {
 }
 
 #[test]
+fn the_graph_and_the_findings_are_shown_and_names_stay_text() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let name = "\"><script>alert(1)</script>";
+    let path = "/api/queues/%2F/%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E";
+    api.put(
+        path,
+        &json!({"arguments": {"x-dead-letter-exchange": "none"}}),
+    );
+    let browser = Browser::of(&broker, "guest");
+    let answer = browser.send("GET", "/ui/graph", "", "");
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert!(answer.body.contains("<svg xmlns"), "{}", answer.body);
+    assert!(
+        answer
+            .body
+            .contains("class=\"node queue\" href=\"/ui/queue?vhost=%2F&amp;name=%22%3E%3Cscript")
+    );
+    assert!(!answer.body.contains("<script>alert"), "{}", answer.body);
+    assert!(!answer.body.contains("style="), "{}", answer.body);
+    let around = browser.send("GET", "/ui/graph?vhost=%2F&around=nobody", "", "");
+    assert_eq!(around.status, 404);
+    let findings = browser.send("GET", "/ui/lint", "", "");
+    assert_eq!(findings.status, 200);
+    assert!(findings.body.contains("warning DL001"), "{}", findings.body);
+    assert!(
+        findings.body.contains("kept in amq.quarantine"),
+        "{}",
+        findings.body
+    );
+    assert!(!findings.body.contains("<script>alert"), "{name}");
+    // Who may not enter the vhost sees no graph of it.
+    api.put(
+        "/api/users/stranger",
+        &json!({"password": "stranger", "tags": "management"}),
+    );
+    let stranger = Browser::of(&broker, "stranger");
+    assert_eq!(
+        stranger.send("GET", "/ui/graph?vhost=%2F", "", "").status,
+        403
+    );
+}
+
+#[test]
 fn who_may_not_read_a_queue_sees_neither_its_messages_nor_their_buttons() {
     let broker = RunningBroker::start(&[]);
     let api = Api { broker: &broker };

@@ -23,9 +23,13 @@ const LEGEND_HEIGHT: f64 = 40.0;
 const LEGEND_WIDTH: f64 = 700.0;
 
 impl Graph {
-    /// The graph as a drawing, with text that is read aloud. `links`: the beginning of the addresses of
-    /// queues, to which `/VHOST/QUEUE` is added; none: they are no links.
-    pub fn to_svg(&self, links: Option<&str>) -> String {
+    /// The graph as a drawing, with text that is read aloud.
+    pub fn to_svg(&self) -> String {
+        self.drawn(None)
+    }
+
+    /// The same with links to queues. `link`: the address of a queue.
+    pub(crate) fn drawn(&self, links: Option<Link<'_>>) -> String {
         let drawing = Drawing::of(self);
         let sizes: Vec<Size> = drawing.boxes.iter().map(size).collect();
         let arrows = drawing.arrows.iter().map(|arrow| (arrow.from, arrow.to));
@@ -53,8 +57,11 @@ impl Graph {
 struct Svg<'a> {
     text: String,
     graph: &'a Graph,
-    links: Option<&'a str>,
+    links: Option<Link<'a>>,
 }
+
+/// Makes the address of a queue.
+type Link<'a> = &'a dyn Fn(&Name) -> String;
 
 /// A text as it stands in SVG, between tags or in quotes.
 struct Escaped<'a>(&'a str);
@@ -237,13 +244,7 @@ impl Svg<'_> {
         let Place::Queue(name) = place else {
             return None;
         };
-        let before = self.links?;
-        let segment = |name: &Name| name.percent_encoded();
-        Some(format!(
-            "{before}/{}/{}",
-            segment(&self.graph.vhost),
-            segment(name)
-        ))
+        self.links.map(|link| link(name))
     }
 
     /// What the lines mean: word and pattern, not the colour alone.

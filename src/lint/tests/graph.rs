@@ -80,7 +80,7 @@ fn the_drawing_in_the_documentation_is_the_one_that_is_made() {
     let drawn = graph.to_mermaid();
     assert!(page.contains(&drawn), "{drawn}");
     let svg = include_str!("../../../docs/graph.svg");
-    assert_eq!(svg, graph.to_svg(None));
+    assert_eq!(svg, graph.to_svg());
 }
 
 fn orders() -> Json {
@@ -146,7 +146,7 @@ fn an_arrow_is_where_the_dead_of_a_queue_go_by_the_keys_that_reach_it() {
         "left_out": {"nodes": 0, "edges": 0},
     });
     assert_eq!(graph.to_json(), expected);
-    let svg = graph.to_svg(None);
+    let svg = graph.to_svg();
     let title =
         "queue orders to exchange dead; key order.new, order.cancelled; rejected 412 (0.5/s)";
     assert!(svg.contains(title), "{svg}");
@@ -210,7 +210,7 @@ fn loops_are_marked_on_every_arrow_of_them_and_drawn_back() {
             "q:self -[; self]-> q:self, DL005",
         ]
     );
-    let svg = graph.to_svg(None);
+    let svg = graph.to_svg();
     assert_eq!(svg.matches("DL004 loop</text>").count(), 2, "{svg}");
     assert!(graph.to_dot().contains("DL004 loop"));
 }
@@ -283,7 +283,7 @@ fn of_very_many_queues_those_are_shown_that_matter_and_the_others_are_counted() 
         "3 queues, dead, all"
     );
     assert_eq!(json["left_out"], json!({"nodes": 1997, "edges": 1997}));
-    assert!(some.to_svg(None).contains("; 1997 more are not shown"));
+    assert!(some.to_svg().contains("; 1997 more are not shown"));
 
     let mut many = graph(2_000);
     many.summarize();
@@ -384,7 +384,9 @@ fn no_name_breaks_out_of_any_form() {
     let graph = hostile();
     assert!(arrows(&graph).len() >= EVIL.len(), "{:?}", arrows(&graph));
 
-    let svg = graph.to_svg(Some("/ui/queues"));
+    let svg = graph.drawn(Some(&|name: &Name| {
+        format!("/ui/queue?name={}", name.percent_encoded())
+    }));
     let (elements, texts) = parsed(&svg);
     let known = [
         "svg", "title", "desc", "defs", "marker", "path", "g", "a", "rect", "text",
@@ -404,7 +406,7 @@ fn no_name_breaks_out_of_any_form() {
         assert!(!svg.contains(inline), "{inline}");
     }
     assert!(
-        svg.contains("href=\"/ui/queues/%2F/a%2Fb%2F..%2F%252F\""),
+        svg.contains("href=\"/ui/queue?name=a%2Fb%2F..%2F%252F\""),
         "{svg}"
     );
 

@@ -128,11 +128,16 @@ function later(ms) {
   if (!document.hidden) timer = window.setTimeout(refresh, ms);
 }
 
+/** How often this page is asked for: some take the broker longer to make. */
+function pace() {
+  return Number(document.getElementById('main')?.dataset.every) || EVERY_MS;
+}
+
 /** Asks for the page again, and puts in what changed. */
 async function refresh() {
   if (asking || document.hidden) return;
   asking = true;
-  let wait = EVERY_MS;
+  let wait = pace();
   try {
     const answer = await fetch(location.href, {
       headers: { 'X-Coroner-Fragment': '1' },
@@ -187,5 +192,5 @@ submitOnChange();
 offerCopies();
 if (isLive) {
   document.addEventListener('visibilitychange', () => (document.hidden ? clearTimeout(timer) : void refresh()));
-  later(EVERY_MS);
+  later(pace());
 }

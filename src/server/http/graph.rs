@@ -8,8 +8,8 @@ use crate::lint::Graph;
 use crate::management::http::Failure;
 
 /// A form of the answer.
-#[derive(Clone, Copy)]
-enum Form {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
     Json,
     Dot,
     Mermaid,
@@ -45,7 +45,7 @@ pub(super) async fn graph(call: &Call<'_>) -> Result<Reply, Failure> {
     let (admin, vhost) = (call.admin(), call.params.get("vhost"));
     aside(move || {
         let graph = admin.draw_graph(&vhost, around.as_ref())?;
-        Ok(form.reply(&graph))
+        Ok(Reply::Graph(Box::new(graph), form))
     })
     .await
 }
@@ -70,12 +70,13 @@ fn around(around: Option<&str>, hops: Option<&str>) -> Result<Option<(Name, u32)
 }
 
 impl Form {
-    fn reply(self, graph: &Graph) -> Reply {
+    /// The content type, and the graph in this form.
+    pub(super) fn write(self, graph: &Graph) -> (&'static str, String) {
         match self {
-            Self::Json => Reply::Written(graph.to_json().to_string()),
-            Self::Dot => Reply::Text("text/vnd.graphviz; charset=utf-8", graph.to_dot()),
-            Self::Mermaid => Reply::Text("text/vnd.mermaid; charset=utf-8", graph.to_mermaid()),
-            Self::Svg => Reply::Text("image/svg+xml", graph.to_svg(None)),
+            Self::Json => ("application/json", graph.to_json().to_string()),
+            Self::Dot => ("text/vnd.graphviz; charset=utf-8", graph.to_dot()),
+            Self::Mermaid => ("text/vnd.mermaid; charset=utf-8", graph.to_mermaid()),
+            Self::Svg => ("image/svg+xml", graph.to_svg()),
         }
     }
 }

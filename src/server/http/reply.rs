@@ -14,10 +14,12 @@ use tokio::sync::mpsc;
 
 use super::answer::Answer;
 use super::aside::aside;
+use super::graph::Form;
 use super::login::Refused;
 use crate::base::Gauge;
 use crate::base::limits::HTTP_BODY_BYTES_MAX;
 use crate::broker::Warning;
+use crate::lint::Graph;
 use crate::management::http::{Failure, Method};
 
 /// Seconds after which a client may try again for which there was no place.
@@ -35,8 +37,8 @@ pub(super) enum Reply {
     /// 200 with JSON that is written already: writing much of it would block a thread that moves
     /// messages.
     Written(String),
-    /// 200 with a text of this content type.
-    Text(&'static str, String),
+    /// 200 with a graph in this form, which the page shows in its own.
+    Graph(Box<Graph>, Form),
     /// 200 with JSON that is written already, and counts against the bound.
     Roomy(Answer),
     /// 200 with an array that may be long, sent in chunks.
@@ -66,7 +68,7 @@ impl Reply {
         match self {
             Self::Json(_)
             | Self::Written(_)
-            | Self::Text(..)
+            | Self::Graph(..)
             | Self::Roomy(_)
             | Self::Chunks(_)
             | Self::Lines(_)
@@ -93,7 +95,7 @@ impl Reply {
             Self::Chunks(_) | Self::Lines(_) | Self::Events(_) => {
                 return Err(Failure::unavailable("this answer is a stream"));
             }
-            Self::Text(_, text) => return Ok(Value::from(text)),
+            Self::Graph(graph, _) => return Ok(graph.to_json()),
             Self::Written(text) => text,
             Self::Roomy(answer) => return read(move || answer.value()).await,
         };
@@ -112,7 +114,10 @@ impl Reply {
                 let answer = Answer::written(text, kept);
                 json_body(StatusCode::OK, Body::new(answer.into_body()))
             }
-            Self::Text(content_type, content) => text(content_type, content),
+            Self::Graph(graph, form) => {
+                let (content_type, content) = form.write(&graph);
+                text(content_type, content)
+            }
             Self::Roomy(answer) => json_body(StatusCode::OK, Body::new(answer.into_body())),
             Self::Chunks(chunks) => json_body(StatusCode::OK, Body::new(chunks)),
             Self::Lines(lines) => streamed("application/jsonl", lines),

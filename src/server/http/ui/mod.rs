@@ -18,6 +18,7 @@ mod messages;
 mod pages;
 mod redrives;
 mod session;
+mod topology;
 mod visit;
 
 use std::sync::Arc;

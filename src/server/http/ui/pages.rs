@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Response, StatusCode};
 
 use super::visit::Visit;
-use super::{headers, listings, messages, redrives};
+use super::{headers, listings, messages, redrives, topology};
 use crate::management::http::Failure;
 use crate::page::Template;
 use crate::page::frame::Place;
@@ -35,6 +35,8 @@ async fn page(visit: &Visit<'_>) -> Result<Response<Body>, Failure> {
         "/ui/redrives" => written(redrives::list(visit).await?).await,
         "/ui/redrive" => written(redrives::one(visit).await?).await,
         "/ui/redrive/new" => written(redrives::new(visit).await?).await,
+        "/ui/graph" => written(topology::graph(visit).await?).await,
+        "/ui/lint" => written(topology::lint(visit).await?).await,
         _ => Err(Failure::not_found()),
     }
 }

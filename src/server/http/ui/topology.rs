@@ -1,0 +1,78 @@
+//! The pages about the topology: the graph of where dead letters go, and the linter's findings.
+
+use super::visit::Visit;
+use crate::base::Name;
+use crate::base::limits::PAGE_FINDINGS_MAX;
+use crate::management::http::{Failure, Method};
+use crate::page::frame::Place;
+use crate::page::graph::{GraphPage, LintAnswer, LintPage};
+use crate::page::queue::queue_link;
+use crate::page::show::{Text, encoded};
+use crate::server::http::api::Asked;
+use crate::server::http::aside::aside;
+use crate::server::http::reply::Reply;
+
+/// Deaths around a queue, unless they are given.
+const HOPS: &str = "2";
+
+/// `/ui/graph`.
+pub(super) async fn graph(visit: &Visit<'_>) -> Result<GraphPage, Failure> {
+    let (given, around, hops) = (
+        visit.text("vhost"),
+        visit.text("around"),
+        visit.text("hops"),
+    );
+    let vhosts = visit.vhosts();
+    let vhost = if given.is_empty() {
+        vhosts.first().cloned().unwrap_or_default()
+    } else {
+        given
+    };
+    let hops = if hops.is_empty() {
+        Text::new(HOPS)
+    } else {
+        hops
+    };
+    let query = if around.is_empty() {
+        String::new()
+    } else {
+        format!("around={}&hops={}", around.query(), hops.query())
+    };
+    let asked = Asked {
+        method: Method::Get,
+        path: &format!("/api/graph/{}", encoded(vhost.raw())),
+        query: &query,
+        body: None,
+    };
+    let not_understood =
+        || Failure::unavailable("the page does not understand what the graph is like");
+    let Reply::Graph(graph, _) = visit.ask(asked).await? else {
+        return Err(not_understood());
+    };
+    let within = vhost.clone();
+    let (drawing, answer) = aside(move || {
+        let link = |queue: &Name| queue_link(within.raw(), queue);
+        let answer = serde_json::from_value(graph.to_json());
+        Ok((graph.drawn(Some(&link)), answer))
+    })
+    .await?;
+    Ok(GraphPage {
+        frame: visit.frame("Graph", Place::Graph),
+        vhost,
+        vhosts,
+        around,
+        hops,
+        drawing,
+        graph: answer.map_err(|_| not_understood())?,
+    })
+}
+
+/// `/ui/lint`.
+pub(super) async fn lint(visit: &Visit<'_>) -> Result<LintPage, Failure> {
+    let mut report: LintAnswer = visit.get("/api/lint", "").await?;
+    report.findings.truncate(PAGE_FINDINGS_MAX);
+    Ok(LintPage {
+        frame: visit.frame("Lint", Place::Lint),
+        report,
+    })
+}
