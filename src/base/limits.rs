@@ -380,6 +380,8 @@ pub const PAGE_QUEUES_MAX: usize = 50;
 pub const PAGE_FINDINGS_MAX: usize = 500;
 /// Messages on a page of the page's list.
 pub const PAGE_MESSAGES_MAX: usize = 50;
+/// Rows of a table on an operator's page.
+pub const PAGE_ROWS_MAX: usize = 200;
 /// Queues whose groups the first page shows: those that took most dead letters.
 pub const PAGE_GROUPED_QUEUES_MAX: usize = 5;
 /// Ready messages of a queue whose groups the first page shows: it is made again every few seconds.

@@ -11,18 +11,28 @@ pub enum Place {
     Graph,
     Redrives,
     Lint,
+    Overview,
+    Connections,
+    Exchanges,
+    Policies,
+    Users,
     /// A page that the navigation does not lead to.
     Elsewhere,
 }
 
 impl Place {
     /// Those that the navigation leads to. A page that is added has a row here.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 10] = [
         Self::Deaths,
         Self::Queues,
         Self::Graph,
         Self::Redrives,
         Self::Lint,
+        Self::Overview,
+        Self::Connections,
+        Self::Exchanges,
+        Self::Policies,
+        Self::Users,
     ];
 
     /// Its name in the navigation, and its path.
@@ -33,6 +43,11 @@ impl Place {
             Self::Graph => ("Graph", "/ui/graph"),
             Self::Redrives => ("Redrives", "/ui/redrives"),
             Self::Lint => ("Lint", "/ui/lint"),
+            Self::Overview => ("Overview", "/ui/overview"),
+            Self::Connections => ("Connections", "/ui/connections"),
+            Self::Exchanges => ("Exchanges", "/ui/exchanges"),
+            Self::Policies => ("Policies", "/ui/policies"),
+            Self::Users => ("Users", "/ui/users"),
         }
     }
 }
@@ -100,6 +115,11 @@ impl Frame {
     /// The path of the script.
     pub fn script(&self) -> &'static str {
         &Asset::script().path
+    }
+
+    /// Whether the navigation leads this user there.
+    pub const fn shows(&self, place: &Place) -> bool {
+        self.is_administrator || !matches!(place, Place::Users)
     }
 
     /// When it was made.

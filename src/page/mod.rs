@@ -26,6 +26,7 @@ pub mod deaths;
 pub mod frame;
 pub mod graph;
 pub mod message;
+pub mod operator;
 pub mod queue;
 pub mod queues;
 pub mod redrive;

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::frame::Frame;
 use super::message::Death;
+use super::operator::Form;
 use super::queues::QueueRow;
 use super::show::{Bytes, Count, Span, Text, When, encoded, shell};
 
@@ -262,17 +263,6 @@ pub enum Part {
     Unreadable,
 }
 
-/// What the user may do with a queue.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct QueueRights {
-    /// See, discard and redrive messages, purge.
-    pub read: bool,
-    /// Delete the queue itself.
-    pub configure: bool,
-    /// Publish to the default exchange.
-    pub publish: bool,
-}
-
 /// The page of a queue.
 #[derive(Template, Debug)]
 #[template(path = "queue.html")]
@@ -282,7 +272,7 @@ pub struct QueuePage {
     pub tab: Tab,
     pub part: Part,
     pub filter: FilterBar,
-    pub rights: QueueRights,
+    pub forms: Vec<Form>,
     /// Words of the fields of deleting, which asks for the name again.
     pub by: String,
 }
@@ -395,18 +385,6 @@ impl QueuePage {
         when.0.map_or_else(String::new, |at| {
             format!("{} ago", Span::between(at, self.frame.now))
         })
-    }
-
-    /// The path of an action on the queue.
-    pub fn act(&self, action: &str) -> String {
-        let (vhost, name) = (self.queue.row.vhost.query(), self.queue.row.name.query());
-        format!("/ui/do/{action}?vhost={vhost}&name={name}")
-    }
-
-    /// A command on the queue.
-    pub fn tool(&self, command: &str) -> String {
-        let vhost = vhost_flag(&self.queue.row.vhost);
-        format!("coroner {command}{vhost} {}", self.queue.row.name.shell())
     }
 }
 

@@ -516,6 +516,104 @@ fn a_redrive_is_previewed_started_and_told_of() {
 }
 
 #[test]
+fn an_operator_declares_publishes_gets_purges_and_deletes_where_rights_allow() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    add_user(&api, "ann", ".*");
+    let (guest, ann) = (Browser::of(&broker, "guest"), Browser::of(&broker, "ann"));
+    let act = |browser: &Browser<'_>, path: &str, fields: &str| {
+        let form = format!("token={}&{fields}", browser.token);
+        browser.send("POST", path, "", &form)
+    };
+    let queue = "vhost=%2F&name=work&type=quorum&arguments=%7B%22x-max-length%22%3A+5%7D";
+    let exchange = "vhost=%2F&name=shop&type=topic";
+    let binding = "vhost=%2F&exchange=shop&queue=work&key=order.*";
+    let message = "vhost=%2F&exchange=shop&key=order.new&payload=one+%26+two";
+    let policy = "vhost=%2F&name=keep&pattern=%5Ework&apply=queues&priority=1&definition=%7B%22max-length%22%3A7%7D";
+    let rights = "user=ann&vhost=%2F&configure=%5E%24&write=%5E%24&read=%5E%24";
+    let steps = [
+        ("declare-queue", queue),
+        ("declare-exchange", exchange),
+        ("bind", binding),
+        ("publish", message),
+        ("set-policy", policy),
+        ("set-permissions", rights),
+        ("set-user", "name=bob&password=bob&tags=monitoring"),
+    ];
+    // Whose configure right is for nothing, and who has no tag for policies and users.
+    for action in [
+        "declare-queue",
+        "declare-exchange",
+        "set-policy",
+        "set-user",
+    ] {
+        let fields = steps
+            .iter()
+            .find(|step| step.0 == action)
+            .expect("a step")
+            .1;
+        let refused = act(&ann, &format!("/ui/do/{action}"), fields);
+        assert_eq!(refused.status, 403, "{action}: {}", refused.body);
+    }
+    for (action, fields) in steps {
+        let done = act(&guest, &format!("/ui/do/{action}"), fields);
+        assert_eq!(done.status, 303, "{action}: {}", done.body);
+    }
+    let declared = api.get("/api/queues/%2F/work");
+    assert_eq!(
+        (&declared["type"], &declared["messages"]),
+        (&json!("quorum"), &json!(1))
+    );
+    assert_eq!(declared["policy"], "keep");
+    let lost = act(
+        &guest,
+        "/ui/do/publish",
+        "vhost=%2F&exchange=shop&key=x&payload=y",
+    );
+    assert_eq!(lost.status, 400, "{}", lost.body);
+    let of_work = |action: &str| format!("/ui/do/{action}?vhost=%2F&name=work");
+    let got = act(&guest, &of_work("get"), "count=1&ackmode=ack_requeue_true");
+    assert!(got.body.contains("one &#38; two"), "{}", got.body);
+    for page in ["overview", "connections", "exchanges", "policies", "users"] {
+        let shown = guest.get(&format!("/ui/{page}"));
+        assert_eq!(shown.status, 200, "{page}: {}", shown.body);
+        let status = ann.get(&format!("/ui/{page}")).status;
+        assert_eq!(status, if page == "users" { 403 } else { 200 }, "{page}");
+    }
+    assert!(
+        guest
+            .get("/ui/exchanges")
+            .body
+            .contains("delete-exchange?vhost=%2F&#38;name=shop")
+    );
+    assert!(
+        !ann.get("/ui/exchanges")
+            .body
+            .contains("/ui/do/delete-exchange")
+    );
+    assert!(!ann.get("/ui/policies").body.contains("/ui/do/"));
+    assert_eq!(
+        act(&guest, &of_work("purge"), "").status,
+        400,
+        "nobody said to be sure"
+    );
+    assert_eq!(act(&guest, &of_work("purge"), "sure=true").status, 303);
+    assert_eq!(api.get("/api/queues/%2F/work")["messages"], 0);
+    for (action, name) in [
+        ("delete-queue", "work"),
+        ("delete-exchange", "shop"),
+        ("delete-policy", "keep"),
+        ("delete-user", "bob"),
+    ] {
+        let path = format!("/ui/do/{action}?vhost=%2F&name={name}");
+        let refused = act(&ann, &path, "sure=true");
+        assert_eq!(refused.status, 403, "{action}: {}", refused.body);
+        let done = act(&guest, &path, "sure=true");
+        assert_eq!(done.status, 303, "{action}: {}", done.body);
+    }
+}
+
+#[test]
 fn a_position_beyond_53_bits_stays_as_it_is() {
     let broker = RunningBroker::start(&[]);
     Api { broker: &broker }.put("/api/queues/%2F/q", &json!({}));

@@ -5,25 +5,33 @@ use axum::http::Response;
 use serde_json::{Value, json};
 
 use super::messages::queue_path;
-use super::redrives::{asked, body, job_path};
+use super::operator::object_path;
+use super::redrives::{asked, body, job_path, number};
 use super::visit::Visit;
 use super::{pages, see_other};
+use crate::base::limits::PAGE_BODY_BYTES_MAX;
 use crate::management::http::{Failure, Method, Query};
+use crate::page::frame::Place;
+use crate::page::operator::Operator;
 use crate::page::queue::queue_link;
-use crate::page::show::encoded;
+use crate::page::show::{Lines, encoded};
 
 /// Carries out a form: what it is about stands in the query, what somebody typed in the fields.
 pub(super) async fn serve(visit: &Visit<'_>, fields: &Query) -> Response<Body> {
-    match act(visit, fields).await {
-        Ok(place) => see_other(&place),
-        Err(failure) => pages::failed(visit, &failure),
-    }
+    let action = visit.path.strip_prefix("/ui/do/").unwrap_or_default();
+    let done = if action == "get" {
+        taken(visit, fields).await
+    } else {
+        act(visit, action, fields)
+            .await
+            .map(|place| see_other(&place))
+    };
+    done.unwrap_or_else(|failure| pages::failed(visit, &failure))
 }
 
-/// The action of a path; where to go then.
-async fn act(visit: &Visit<'_>, _: &Query) -> Result<String, Failure> {
-    let action = visit.path.strip_prefix("/ui/do/");
-    match action.ok_or_else(Failure::not_found)? {
+/// Carries out an action; where to go then.
+async fn act(visit: &Visit<'_>, action: &str, fields: &Query) -> Result<String, Failure> {
+    match action {
         "redrive-one" => redrive_one(visit).await,
         "redrive" => {
             let asked = asked(visit);
@@ -33,8 +41,161 @@ async fn act(visit: &Visit<'_>, _: &Query) -> Result<String, Failure> {
         "resume" => steer(visit, "resume", "resumed").await,
         "cancel" => steer(visit, "cancel", "cancelled").await,
         "discard" => discard(visit).await,
-        _ => Err(Failure::not_found()),
+        _ => {
+            let (request, place) = operator_request(visit, action, fields)?;
+            let (method, path, body) = request;
+            let answer = visit.send(method, &path, body).await?;
+            if answer.get("routed") == Some(&Value::Bool(false)) {
+                return Err(Failure::bad_request("the message reached no queue"));
+            }
+            Ok(place.to_owned())
+        }
     }
+}
+
+/// Method, path and body of a request.
+type Request = (Method, String, Option<Value>);
+
+/// The request of an operator's form, and where to go then.
+fn operator_request(
+    visit: &Visit<'_>,
+    action: &str,
+    fields: &Query,
+) -> Result<(Request, &'static str), Failure> {
+    let field = |name: &str| fields.get(name).unwrap_or_default();
+    let (vhost, name) = (visit.text("vhost"), visit.text("name"));
+    let named = |kind: &str| object_path(kind, vhost.raw(), name.raw());
+    let typed = |kind: &str| object_path(kind, field("vhost"), field("name"));
+    let (delete, put, post) = (Method::Delete, Method::Put, Method::Post);
+    Ok(match action {
+        "close" => {
+            let path = format!("/api/connections/{}", name.query());
+            ((delete, path, None), "/ui/connections?done=closed")
+        }
+        "purge" => {
+            sure(fields)?;
+            (
+                (delete, named("queues") + "/contents", None),
+                "/ui/queues?done=purged",
+            )
+        }
+        "delete-queue" => {
+            sure(fields)?;
+            ((delete, named("queues"), None), "/ui/queues?done=deleted")
+        }
+        "delete-exchange" => (
+            (delete, named("exchanges"), None),
+            "/ui/exchanges?done=deleted",
+        ),
+        "delete-policy" => (
+            (delete, named("policies"), None),
+            "/ui/policies?done=deleted",
+        ),
+        "delete-user" => {
+            let path = format!("/api/users/{}", name.query());
+            ((delete, path, None), "/ui/users?done=deleted")
+        }
+        "declare-exchange" => {
+            let body = json!({ "type": field("type"), "durable": true });
+            (
+                (put, typed("exchanges"), Some(body)),
+                "/ui/exchanges?done=declared",
+            )
+        }
+        "declare-queue" => {
+            let mut arguments = object("arguments", field("arguments"))?;
+            if let Value::Object(arguments) = &mut arguments {
+                arguments
+                    .entry("x-queue-type")
+                    .or_insert_with(|| json!(field("type")));
+            }
+            let body = json!({ "durable": true, "arguments": arguments });
+            (
+                (put, typed("queues"), Some(body)),
+                "/ui/queues?done=declared",
+            )
+        }
+        "bind" => {
+            let (vhost, exchange) = (encoded(field("vhost")), encoded(field("exchange")));
+            let path = format!(
+                "/api/bindings/{vhost}/e/{exchange}/q/{}",
+                encoded(field("queue"))
+            );
+            let body = json!({ "routing_key": field("key"), "arguments": {} });
+            ((post, path, Some(body)), "/ui/exchanges?done=set")
+        }
+        "publish" => {
+            let path = object_path("exchanges", field("vhost"), field("exchange")) + "/publish";
+            let body = json!({
+                "properties": { "delivery_mode": 2 }, "routing_key": field("key"),
+                "payload": field("payload"), "payload_encoding": "string",
+            });
+            ((post, path, Some(body)), "/ui/exchanges?done=published")
+        }
+        "set-policy" => {
+            let body = json!({
+                "pattern": field("pattern"), "apply-to": field("apply"),
+                "priority": number("priority", field("priority"))?,
+                "definition": object("definition", field("definition"))?,
+            });
+            (
+                (put, typed("policies"), Some(body)),
+                "/ui/policies?done=set",
+            )
+        }
+        "set-user" => {
+            let path = format!("/api/users/{}", encoded(field("name")));
+            let body = json!({ "password": field("password"), "tags": field("tags") });
+            ((put, path, Some(body)), "/ui/users?done=set")
+        }
+        "set-permissions" => {
+            let path = object_path("permissions", field("vhost"), field("user"));
+            let rights = ["configure", "write", "read"];
+            let rights = rights.map(|right| (right.to_owned(), json!(field(right))));
+            let body = Value::Object(rights.into_iter().collect());
+            ((put, path, Some(body)), "/ui/users?done=set")
+        }
+        _ => return Err(Failure::not_found()),
+    })
+}
+
+/// Checks that somebody said to be sure.
+fn sure(fields: &Query) -> Result<(), Failure> {
+    if fields.is_true("sure") {
+        return Ok(());
+    }
+    Err(Failure::bad_request(
+        "nothing was done: the box that says what goes for good is not ticked",
+    ))
+}
+
+/// A JSON object that somebody typed.
+fn object(name: &str, text: &str) -> Result<Value, Failure> {
+    let read = serde_json::from_str::<Value>(text)
+        .ok()
+        .filter(Value::is_object);
+    read.ok_or_else(|| Failure::bad_request(format!("the field '{name}' must be a JSON object")))
+}
+
+/// Takes messages from the queue of the query, and shows them.
+async fn taken(visit: &Visit<'_>, fields: &Query) -> Result<Response<Body>, Failure> {
+    let (vhost, name) = (visit.text("vhost"), visit.text("name"));
+    let path = queue_path(&vhost, &name) + "/get";
+    let body = json!({
+        "count": number("count", fields.get("count").unwrap_or("1"))?,
+        "ackmode": fields.get("ackmode").unwrap_or("ack_requeue_true"),
+        "encoding": "auto", "truncate": PAGE_BODY_BYTES_MAX,
+    });
+    let taken = visit.send(Method::Post, &path, Some(body)).await?;
+    let text = serde_json::to_string_pretty(&taken).unwrap_or_default();
+    let page = Operator {
+        frame: visit.frame(format!("Messages of {name}"), Place::Elsewhere),
+        figures: Vec::new(),
+        tables: Vec::new(),
+        forms: Vec::new(),
+        taken: Some(Lines(text)),
+    };
+    pages::written(page).await
 }
 
 /// Redrives the message of the query to where it failed.

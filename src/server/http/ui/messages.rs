@@ -6,13 +6,14 @@ use axum::http::{HeaderValue, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::operator::queue_forms;
 use super::visit::Visit;
-use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
+use crate::access::Right;
 use crate::base::limits::{PAGE_BODY_BYTES_MAX, PAGE_MESSAGES_MAX};
 use crate::management::http::{Failure, Method};
 use crate::page::frame::Place;
 use crate::page::message::{Body as ShownBody, BodyForm, Explained, Message, MessagePage};
-use crate::page::queue::{FilterBar, Part, QueueAlone, QueuePage, QueueRights, Tab};
+use crate::page::queue::{FilterBar, Part, QueueAlone, QueuePage, Tab};
 use crate::page::show::{Text, encoded};
 use crate::search::{By, PARTS};
 use crate::server::http::api::Asked;
@@ -26,11 +27,8 @@ pub(super) async fn queue(visit: &Visit<'_>) -> Result<QueuePage, Failure> {
     let (vhost, name) = (visit.text("vhost"), visit.text("name"));
     let path = queue_path(&vhost, &name);
     let queue: QueueAlone = visit.get(&path, "").await?;
-    let rights = QueueRights {
-        read: visit.may(vhost.raw(), Right::Read, name.raw()),
-        configure: visit.may(vhost.raw(), Right::Configure, name.raw()),
-        publish: visit.may(vhost.raw(), Right::Write, DEFAULT_EXCHANGE_NAME),
-    };
+    let may_read = visit.may(vhost.raw(), Right::Read, name.raw());
+    let may_configure = visit.may(vhost.raw(), Right::Configure, name.raw());
     let holds_dead = !queue.row.dead_letters.taken.is_zero() || name.raw() == "amq.quarantine";
     let tab = visit.query.get("tab").and_then(Tab::from_word);
     let tab = tab.unwrap_or(if holds_dead {
@@ -45,7 +43,7 @@ pub(super) async fn queue(visit: &Visit<'_>) -> Result<QueuePage, Failure> {
         .filter(|by| By::from_word(by).is_some());
     let by = by.unwrap_or("group").to_owned();
     let part = match tab {
-        Tab::Groups | Tab::Messages if !rights.read => Part::Unreadable,
+        Tab::Groups | Tab::Messages if !may_read => Part::Unreadable,
         Tab::Groups => {
             let query = format!("by={by}{}", filter.query());
             Part::Groups(visit.get(&format!("{path}/groups"), &query).await?)
@@ -69,7 +67,7 @@ pub(super) async fn queue(visit: &Visit<'_>) -> Result<QueuePage, Failure> {
         tab,
         part,
         filter,
-        rights,
+        forms: queue_forms((&vhost, &name), (may_read, may_configure)),
         by,
     })
 }

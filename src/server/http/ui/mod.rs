@@ -15,6 +15,7 @@ mod actions;
 mod headers;
 mod listings;
 mod messages;
+mod operator;
 mod pages;
 mod redrives;
 mod session;

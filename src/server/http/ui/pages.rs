@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Response, StatusCode};
 
 use super::visit::Visit;
-use super::{headers, listings, messages, redrives, topology};
+use super::{headers, listings, messages, operator, redrives, topology};
 use crate::management::http::Failure;
 use crate::page::Template;
 use crate::page::frame::Place;
@@ -37,12 +37,19 @@ async fn page(visit: &Visit<'_>) -> Result<Response<Body>, Failure> {
         "/ui/redrive/new" => written(redrives::new(visit).await?).await,
         "/ui/graph" => written(topology::graph(visit).await?).await,
         "/ui/lint" => written(topology::lint(visit).await?).await,
+        "/ui/overview" => written(operator::overview(visit).await?).await,
+        "/ui/connections" => written(operator::connections(visit).await?).await,
+        "/ui/exchanges" => written(operator::exchanges(visit).await?).await,
+        "/ui/policies" => written(operator::policies(visit).await?).await,
+        "/ui/users" => written(operator::users(visit).await?).await,
         _ => Err(Failure::not_found()),
     }
 }
 
 /// Writes a page beside the tasks that move messages: one with long histories takes its time.
-async fn written(page: impl Template + Send + 'static) -> Result<Response<Body>, Failure> {
+pub(super) async fn written(
+    page: impl Template + Send + 'static,
+) -> Result<Response<Body>, Failure> {
     let text = aside(move || {
         let unwritten =
             |error| Failure::unavailable(format!("the page cannot be written: {error}"));

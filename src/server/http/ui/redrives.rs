@@ -137,7 +137,7 @@ pub(super) fn body(asked: &Asked) -> Result<Value, Failure> {
 }
 
 /// A number of a field.
-fn number(name: &str, text: &str) -> Result<Value, Failure> {
+pub(super) fn number(name: &str, text: &str) -> Result<Value, Failure> {
     let whole = text.trim().parse::<u64>().map(Value::from);
     let number = whole.or_else(|_| text.trim().parse::<f64>().map(Value::from));
     number.map_err(|_| {
