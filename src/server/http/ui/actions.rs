@@ -63,38 +63,9 @@ fn operator_request(
     fields: &Query,
 ) -> Result<(Request, &'static str), Failure> {
     let field = |name: &str| fields.get(name).unwrap_or_default();
-    let (vhost, name) = (visit.text("vhost"), visit.text("name"));
-    let named = |kind: &str| object_path(kind, vhost.raw(), name.raw());
     let typed = |kind: &str| object_path(kind, field("vhost"), field("name"));
-    let (delete, put, post) = (Method::Delete, Method::Put, Method::Post);
+    let (put, post) = (Method::Put, Method::Post);
     Ok(match action {
-        "close" => {
-            let path = format!("/api/connections/{}", name.query());
-            ((delete, path, None), "/ui/connections?done=closed")
-        }
-        "purge" => {
-            sure(fields)?;
-            (
-                (delete, named("queues") + "/contents", None),
-                "/ui/queues?done=purged",
-            )
-        }
-        "delete-queue" => {
-            sure(fields)?;
-            ((delete, named("queues"), None), "/ui/queues?done=deleted")
-        }
-        "delete-exchange" => (
-            (delete, named("exchanges"), None),
-            "/ui/exchanges?done=deleted",
-        ),
-        "delete-policy" => (
-            (delete, named("policies"), None),
-            "/ui/policies?done=deleted",
-        ),
-        "delete-user" => {
-            let path = format!("/api/users/{}", name.query());
-            ((delete, path, None), "/ui/users?done=deleted")
-        }
         "declare-exchange" => {
             let body = json!({ "type": field("type"), "durable": true });
             (
@@ -154,6 +125,46 @@ fn operator_request(
             let rights = rights.map(|right| (right.to_owned(), json!(field(right))));
             let body = Value::Object(rights.into_iter().collect());
             ((put, path, Some(body)), "/ui/users?done=set")
+        }
+        _ => return removal(visit, action, fields),
+    })
+}
+
+/// The request of a form that takes something away, and where to go then.
+fn removal(
+    visit: &Visit<'_>,
+    action: &str,
+    fields: &Query,
+) -> Result<(Request, &'static str), Failure> {
+    let (vhost, name, delete) = (visit.text("vhost"), visit.text("name"), Method::Delete);
+    let named = |kind: &str| object_path(kind, vhost.raw(), name.raw());
+    Ok(match action {
+        "close" => {
+            let path = format!("/api/connections/{}", name.query());
+            ((delete, path, None), "/ui/connections?done=closed")
+        }
+        "purge" => {
+            sure(fields)?;
+            (
+                (delete, named("queues") + "/contents", None),
+                "/ui/queues?done=purged",
+            )
+        }
+        "delete-queue" => {
+            sure(fields)?;
+            ((delete, named("queues"), None), "/ui/queues?done=deleted")
+        }
+        "delete-exchange" => (
+            (delete, named("exchanges"), None),
+            "/ui/exchanges?done=deleted",
+        ),
+        "delete-policy" => (
+            (delete, named("policies"), None),
+            "/ui/policies?done=deleted",
+        ),
+        "delete-user" => {
+            let path = format!("/api/users/{}", name.query());
+            ((delete, path, None), "/ui/users?done=deleted")
         }
         _ => return Err(Failure::not_found()),
     })

@@ -187,6 +187,14 @@ pub(super) async fn exchanges(visit: &Visit<'_>) -> Result<Operator, Failure> {
         rows: shown.collect(),
         left_out,
     };
+    let bindings = bindings(visit).await?;
+    let mut page = page(visit, "Exchanges", Place::Exchanges);
+    page.tables = vec![exchanges, bindings];
+    page.forms = exchange_forms(visit);
+    Ok(page)
+}
+
+async fn bindings(visit: &Visit<'_>) -> Result<Table, Failure> {
     let (found, left_out) = rows(visit, "/api/bindings").await?;
     let shown = found
         .iter()
@@ -205,16 +213,12 @@ pub(super) async fn exchanges(visit: &Visit<'_>) -> Result<Operator, Failure> {
                 Cell::text(text(binding, "/arguments").raw()),
             ]
         });
-    let bindings = Table {
+    Ok(Table {
         title: "Bindings",
         heads: vec!["From exchange", "To", "Vhost", "Routing key", "Arguments"],
         rows: shown.collect(),
         left_out,
-    };
-    let mut page = page(visit, "Exchanges", Place::Exchanges);
-    page.tables = vec![exchanges, bindings];
-    page.forms = exchange_forms(visit);
-    Ok(page)
+    })
 }
 
 fn exchange_forms(visit: &Visit<'_>) -> Vec<Form> {
