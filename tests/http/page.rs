@@ -515,6 +515,45 @@ fn a_redrive_is_previewed_started_and_told_of() {
     assert!(browser.get("/ui/redrives").body.contains("completed"));
 }
 
+/// What an operator's forms send, in the order in which one needs the other.
+const STEPS: [(&str, &str); 7] = [
+    (
+        "declare-queue",
+        "vhost=%2F&name=work&type=quorum&arguments=%7B%22x-max-length%22%3A+5%7D",
+    ),
+    ("declare-exchange", "vhost=%2F&name=shop&type=topic"),
+    ("bind", "vhost=%2F&exchange=shop&queue=work&key=order.*"),
+    (
+        "publish",
+        "vhost=%2F&exchange=shop&key=order.new&payload=one+%26+two",
+    ),
+    (
+        "set-policy",
+        "vhost=%2F&name=keep&pattern=%5Ework&apply=queues&priority=1&\
+         definition=%7B%22max-length%22%3A7%7D",
+    ),
+    (
+        "set-permissions",
+        "user=ann&vhost=%2F&configure=%5E%24&write=%5E%24&read=%5E%24",
+    ),
+    ("set-user", "name=bob&password=bob&tags=monitoring"),
+];
+
+/// Looks at an operator's pages as one who may everything, and as one who may nothing.
+fn look(guest: &Browser<'_>, ann: &Browser<'_>) {
+    for page in ["overview", "connections", "exchanges", "policies", "users"] {
+        let shown = guest.get(&format!("/ui/{page}"));
+        assert_eq!(shown.status, 200, "{page}: {}", shown.body);
+        let status = ann.get(&format!("/ui/{page}")).status;
+        assert_eq!(status, if page == "users" { 403 } else { 200 }, "{page}");
+    }
+    let exchanges = guest.get("/ui/exchanges").body;
+    assert!(exchanges.contains("delete-exchange?vhost=%2F&#38;name=shop"));
+    let exchanges = ann.get("/ui/exchanges").body;
+    assert!(!exchanges.contains("/ui/do/delete-exchange"));
+    assert!(!ann.get("/ui/policies").body.contains("/ui/do/"));
+}
+
 #[test]
 fn an_operator_declares_publishes_gets_purges_and_deletes_where_rights_allow() {
     let broker = RunningBroker::start(&[]);
@@ -525,21 +564,6 @@ fn an_operator_declares_publishes_gets_purges_and_deletes_where_rights_allow() {
         let form = format!("token={}&{fields}", browser.token);
         browser.send("POST", path, "", &form)
     };
-    let queue = "vhost=%2F&name=work&type=quorum&arguments=%7B%22x-max-length%22%3A+5%7D";
-    let exchange = "vhost=%2F&name=shop&type=topic";
-    let binding = "vhost=%2F&exchange=shop&queue=work&key=order.*";
-    let message = "vhost=%2F&exchange=shop&key=order.new&payload=one+%26+two";
-    let policy = "vhost=%2F&name=keep&pattern=%5Ework&apply=queues&priority=1&definition=%7B%22max-length%22%3A7%7D";
-    let rights = "user=ann&vhost=%2F&configure=%5E%24&write=%5E%24&read=%5E%24";
-    let steps = [
-        ("declare-queue", queue),
-        ("declare-exchange", exchange),
-        ("bind", binding),
-        ("publish", message),
-        ("set-policy", policy),
-        ("set-permissions", rights),
-        ("set-user", "name=bob&password=bob&tags=monitoring"),
-    ];
     // Whose configure right is for nothing, and who has no tag for policies and users.
     for action in [
         "declare-queue",
@@ -547,15 +571,12 @@ fn an_operator_declares_publishes_gets_purges_and_deletes_where_rights_allow() {
         "set-policy",
         "set-user",
     ] {
-        let fields = steps
-            .iter()
-            .find(|step| step.0 == action)
-            .expect("a step")
-            .1;
+        let step = STEPS.iter().find(|step| step.0 == action);
+        let fields = step.expect("a step").1;
         let refused = act(&ann, &format!("/ui/do/{action}"), fields);
         assert_eq!(refused.status, 403, "{action}: {}", refused.body);
     }
-    for (action, fields) in steps {
+    for (action, fields) in STEPS {
         let done = act(&guest, &format!("/ui/do/{action}"), fields);
         assert_eq!(done.status, 303, "{action}: {}", done.body);
     }
@@ -574,24 +595,7 @@ fn an_operator_declares_publishes_gets_purges_and_deletes_where_rights_allow() {
     let of_work = |action: &str| format!("/ui/do/{action}?vhost=%2F&name=work");
     let got = act(&guest, &of_work("get"), "count=1&ackmode=ack_requeue_true");
     assert!(got.body.contains("one &#38; two"), "{}", got.body);
-    for page in ["overview", "connections", "exchanges", "policies", "users"] {
-        let shown = guest.get(&format!("/ui/{page}"));
-        assert_eq!(shown.status, 200, "{page}: {}", shown.body);
-        let status = ann.get(&format!("/ui/{page}")).status;
-        assert_eq!(status, if page == "users" { 403 } else { 200 }, "{page}");
-    }
-    assert!(
-        guest
-            .get("/ui/exchanges")
-            .body
-            .contains("delete-exchange?vhost=%2F&#38;name=shop")
-    );
-    assert!(
-        !ann.get("/ui/exchanges")
-            .body
-            .contains("/ui/do/delete-exchange")
-    );
-    assert!(!ann.get("/ui/policies").body.contains("/ui/do/"));
+    look(&guest, &ann);
     assert_eq!(
         act(&guest, &of_work("purge"), "").status,
         400,

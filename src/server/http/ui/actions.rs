@@ -121,9 +121,8 @@ fn operator_request(
         }
         "set-permissions" => {
             let path = object_path("permissions", field("vhost"), field("user"));
-            let rights = ["configure", "write", "read"];
-            let rights = rights.map(|right| (right.to_owned(), json!(field(right))));
-            let body = Value::Object(rights.into_iter().collect());
+            let (configure, write, read) = (field("configure"), field("write"), field("read"));
+            let body = json!({ "configure": configure, "write": write, "read": read });
             ((put, path, Some(body)), "/ui/users?done=set")
         }
         _ => return removal(visit, action, fields),
