@@ -34,10 +34,10 @@ impl Cell {
     }
 
     /// A cell with a number, or something that has its digits under one another.
-    pub fn number(number: impl ToString) -> Self {
+    pub fn number(number: impl Into<String>) -> Self {
         Self {
             is_number: true,
-            ..Self::text(number.to_string())
+            ..Self::text(number)
         }
     }
 

@@ -170,7 +170,7 @@ pub(super) async fn exchanges(visit: &Visit<'_>) -> Result<Operator, Failure> {
             Cell::text(vhost.raw()),
             Cell::text(text(exchange, "/type").raw()),
             Cell::text(text(exchange, "/policy").raw()),
-            Cell::number(rate(exchange, "/message_stats/publish_in_details/rate")),
+            Cell::number(rate(exchange, "/message_stats/publish_in_details/rate").to_string()),
             Cell::act(delete),
         ]
     });
