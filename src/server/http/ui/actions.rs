@@ -87,11 +87,9 @@ fn operator_request(
             )
         }
         "bind" => {
-            let (vhost, exchange) = (encoded(field("vhost")), encoded(field("exchange")));
-            let path = format!(
-                "/api/bindings/{vhost}/e/{exchange}/q/{}",
-                encoded(field("queue"))
-            );
+            let names = ["vhost", "exchange", "queue"];
+            let [vhost, exchange, queue] = names.map(|name| encoded(field(name)));
+            let path = format!("/api/bindings/{vhost}/e/{exchange}/q/{queue}");
             let body = json!({ "routing_key": field("key"), "arguments": {} });
             ((post, path, Some(body)), "/ui/exchanges?done=set")
         }
