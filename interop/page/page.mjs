@@ -160,7 +160,7 @@ function everyPage() {
     '/ui/queue?vhost=%2F&name=orders.dlq&tab=consumers', '/ui/message?vhost=%2F&queue=orders.dlq&position=1',
     `/ui/message?vhost=%2F&queue=${name}&position=0&body=hex`, '/ui/redrives',
     '/ui/redrive/new?vhost=%2F&source=orders.dlq', '/ui/overview', '/ui/connections', '/ui/exchanges', '/ui/policies',
-    '/ui/users', '/ui/nothing'];
+    '/ui/users', '/ui/graph', '/ui/lint', '/ui/events', '/ui/nothing'];
 }
 
 async function accessible(context) {

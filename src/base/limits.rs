@@ -378,6 +378,9 @@ pub const PAGE_BODY_BYTES_MAX: usize = 64 * 1024;
 pub const PAGE_QUEUES_MAX: usize = 50;
 /// Findings of the linter that the page shows, at most: the worst.
 pub const PAGE_FINDINGS_MAX: usize = 500;
+/// Latest events of a broker among which the page looks for those it shows, and the bytes of them.
+pub const PAGE_EVENTS_LOOKED_AT: u64 = 1_000;
+pub const PAGE_EVENTS_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Messages on a page of the page's list.
 pub const PAGE_MESSAGES_MAX: usize = 50;
 /// Rows of a table on an operator's page.

@@ -11,6 +11,7 @@ pub enum Place {
     Graph,
     Redrives,
     Lint,
+    Events,
     Overview,
     Connections,
     Exchanges,
@@ -22,12 +23,13 @@ pub enum Place {
 
 impl Place {
     /// Those that the navigation leads to. A page that is added has a row here.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Deaths,
         Self::Queues,
         Self::Graph,
         Self::Redrives,
         Self::Lint,
+        Self::Events,
         Self::Overview,
         Self::Connections,
         Self::Exchanges,
@@ -43,6 +45,7 @@ impl Place {
             Self::Graph => ("Graph", "/ui/graph"),
             Self::Redrives => ("Redrives", "/ui/redrives"),
             Self::Lint => ("Lint", "/ui/lint"),
+            Self::Events => ("Events", "/ui/events"),
             Self::Overview => ("Overview", "/ui/overview"),
             Self::Connections => ("Connections", "/ui/connections"),
             Self::Exchanges => ("Exchanges", "/ui/exchanges"),

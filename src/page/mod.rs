@@ -23,6 +23,7 @@
 
 pub mod assets;
 pub mod deaths;
+pub mod events;
 pub mod frame;
 pub mod graph;
 pub mod message;

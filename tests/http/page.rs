@@ -411,6 +411,49 @@ fn the_graph_and_the_findings_are_shown_and_names_stay_text() {
     );
 }
 
+/// Each page listens to events, and one shows the latest; of a queue that somebody may not read neither error
+/// nor consumer is told.
+#[test]
+fn what_happens_is_shown_and_streamed_to_who_has_a_session() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    kill_one(&api, "orders.dlq", "<script>alert(1)</script>");
+    let browser = Browser::of(&broker, "guest");
+    let page = browser.get("/ui/events");
+    assert_eq!(page.status, 200, "{}", page.body);
+    assert!(page.body.contains("death, dead_lettered"), "{}", page.body);
+    assert!(page.body.contains("name=orders\""), "{}", page.body);
+    assert!(!page.body.contains("<script>alert"), "{}", page.body);
+    let others = browser.get("/ui/events?type=redriven");
+    assert!(others.body.contains("Nothing happened"), "{}", others.body);
+    assert_eq!(browser.get("/ui/events?type=nonsense").status, 400);
+    // The first bytes of a stream come at once; it goes on until the reader has gone.
+    let streamed = |browser: &Browser<'_>| {
+        let mut stream = TcpStream::connect(("127.0.0.1", broker.http_port)).expect("HTTP");
+        let head = format!(
+            "GET /ui/events/stream HTTP/1.1\r\nhost: localhost\r\nlast-event-id: 0\r\ncookie: {}\r\n\r\n",
+            browser.cookie
+        );
+        stream.write_all(head.as_bytes()).expect("a request");
+        let (mut told, mut piece) = (Vec::new(), [0; 4096]);
+        while !String::from_utf8_lossy(&told).contains("event: death") {
+            match stream.read(&mut piece).expect("bytes") {
+                0 => break,
+                count => told.extend_from_slice(&piece[..count]),
+            }
+            if told.starts_with(b"HTTP/1.1 4") {
+                break;
+            }
+        }
+        String::from_utf8_lossy(&told).into_owned()
+    };
+    let told = streamed(&Browser::of(&broker, "guest"));
+    assert!(told.contains("text/event-stream"), "{told}");
+    assert!(told.contains("coroner.death.v1"), "{told}");
+    let nobody = streamed(&Browser::new(&broker));
+    assert!(!nobody.contains("coroner.death"), "{nobody}");
+}
+
 #[test]
 fn who_may_not_read_a_queue_sees_neither_its_messages_nor_their_buttons() {
     let broker = RunningBroker::start(&[]);

@@ -5,6 +5,11 @@
 /** How often the page is asked for, in milliseconds; longer while the broker does not answer. */
 const EVERY_MS = 5000;
 const LOST_EVERY_MS = 2000;
+/** How soon it is asked for once the broker says that something happened. */
+const SOON_MS = 500;
+/** What happens, in the words of the stream of events. */
+const HAPPENS = ['death', 'dead-lettered', 'dropped', 'quarantined', 'redriven', 'redrive', 'consumer-timeout',
+  'summary', 'gap'];
 /** Shows times as people here write them. */
 const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 
@@ -120,12 +125,43 @@ const isLive = document.querySelector('[data-live]') !== null && document.getEle
 /** @type {number|undefined} */
 let timer;
 let asking = false;
+let paused = false;
+/** Whether it is to be asked for soon. */
+let hurried = false;
+/** The stream of events that this tab listens to. @type {EventSource|null} */
+let stream = null;
 let lastGood = new Date();
 
 /** @param {number} ms */
 function later(ms) {
   clearTimeout(timer);
   if (!document.hidden) timer = window.setTimeout(refresh, ms);
+}
+
+/** Something happened. Pages that take the broker longer to make are not hurried. */
+function soon() {
+  if (hurried || paused || pace() > EVERY_MS) return;
+  hurried = true;
+  later(SOON_MS);
+}
+
+/** Listens to what happens while somebody looks. Without it the page is asked for over and over all the same. */
+function listen() {
+  stream?.close();
+  stream = document.hidden ? null : new EventSource('/ui/events/stream');
+  for (const word of HAPPENS) stream?.addEventListener(word, soon);
+}
+
+/** Gives the page a button that holds what it shows. */
+function offerPause() {
+  const pause = document.getElementById('pause');
+  if (!pause) return;
+  pause.hidden = false;
+  pause.addEventListener('click', () => {
+    paused = !paused;
+    pause.setAttribute('aria-pressed', String(paused));
+    if (!paused) void refresh();
+  });
 }
 
 /** How often this page is asked for: some take the broker longer to make. */
@@ -135,7 +171,8 @@ function pace() {
 
 /** Asks for the page again, and puts in what changed. */
 async function refresh() {
-  if (asking || document.hidden) return;
+  hurried = false;
+  if (asking || paused || document.hidden) return;
   asking = true;
   let wait = pace();
   try {
@@ -191,6 +228,12 @@ localise(document);
 submitOnChange();
 offerCopies();
 if (isLive) {
-  document.addEventListener('visibilitychange', () => (document.hidden ? clearTimeout(timer) : void refresh()));
+  document.addEventListener('visibilitychange', () => {
+    listen();
+    if (document.hidden) clearTimeout(timer);
+    else void refresh();
+  });
+  offerPause();
+  listen();
   later(pace());
 }

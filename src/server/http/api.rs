@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{Method as HttpMethod, Response, StatusCode};
@@ -180,6 +181,30 @@ pub(super) async fn ask(
         shared.declared_is_durable().await;
     }
     answered
+}
+
+/// Asks for events as a user who is authenticated already; of the headers count those that say where and in
+/// what form they go on.
+pub(super) fn ask_events(
+    shared: &Arc<Shared>,
+    (identity, peer): (&Identity, &Peer),
+    (query, headers): (&str, &HeaderMap),
+) -> Result<Reply, Failure> {
+    let RouteMatch::Route(route, params) = find(Some(Method::Get), "/api/events") else {
+        return Err(Failure::not_found());
+    };
+    admit(shared, route, identity, &params)?;
+    let call = Call {
+        shared,
+        identity: identity.clone(),
+        peer: peer.clone(),
+        params,
+        query: Query::parse(query)?,
+        body: RankedMutex::new(None),
+        reason: None,
+    };
+    rights::check(route.endpoint, &call)?;
+    events::events(&call, headers)
 }
 
 impl Api {

@@ -12,6 +12,7 @@
 //! by asking them. Never: no operation of its own. How a page is added is told in `page/mod.rs`.
 
 mod actions;
+mod events;
 mod headers;
 mod listings;
 mod messages;
@@ -111,6 +112,10 @@ impl Ui {
             Err(failure) => return reply::failure(&failure),
         };
         let visit = Visit::new(&self.shared, (peer, visitor), head, query);
+        if is_read && path == "/ui/events/stream" {
+            let stream = events::stream(&visit, &head.headers);
+            return stream.unwrap_or_else(|failure| reply::failure(&failure));
+        }
         if is_read {
             return pages::serve(&visit).await;
         }

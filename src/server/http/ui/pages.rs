@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Response, StatusCode};
 
 use super::visit::Visit;
-use super::{headers, listings, messages, operator, redrives, topology};
+use super::{events, headers, listings, messages, operator, redrives, topology};
 use crate::management::http::Failure;
 use crate::page::Template;
 use crate::page::frame::Place;
@@ -37,6 +37,7 @@ async fn page(visit: &Visit<'_>) -> Result<Response<Body>, Failure> {
         "/ui/redrive/new" => written(redrives::new(visit).await?).await,
         "/ui/graph" => written(topology::graph(visit).await?).await,
         "/ui/lint" => written(topology::lint(visit).await?).await,
+        "/ui/events" => written(events::page(visit).await?).await,
         "/ui/overview" => written(operator::overview(visit).await?).await,
         "/ui/connections" => written(operator::connections(visit).await?).await,
         "/ui/exchanges" => written(operator::exchanges(visit).await?).await,

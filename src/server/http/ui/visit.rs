@@ -15,7 +15,7 @@ use crate::gateway::Asked as AuditedRequest;
 use crate::management::http::{Access, Failure, Identity, Method, Query};
 use crate::page::frame::{Frame, Place, Theme};
 use crate::page::show::Text;
-use crate::server::http::api::{Asked, ask};
+use crate::server::http::api::{Asked, ask, ask_events};
 use crate::server::http::login::{self, Refused};
 use crate::server::http::reply::Reply;
 use crate::server::shared::Shared;
@@ -176,6 +176,11 @@ impl<'a> Visit<'a> {
     pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Reply, Failure> {
         // The tags are looked at by the route.
         ask(self.shared, (self.identity(), self.peer), asked).await
+    }
+
+    /// Asks for events; of the headers count those that say where and in what form they go on.
+    pub(super) fn ask_events(&self, query: &str, headers: &HeaderMap) -> Result<Reply, Failure> {
+        ask_events(self.shared, (self.identity(), self.peer), (query, headers))
     }
 
     /// The answer of a route that is read.
