@@ -614,9 +614,16 @@ fn a_start_says_what_to_do_next_and_a_stop_that_all_is_kept() {
 #[test]
 fn the_address_of_the_api_answers_a_browser_without_a_login() {
     let process = Process::start(&[], &[]);
+    let (head, _) = process.get("/", "");
+    assert!(head.starts_with("HTTP/1.1 303 "), "{head}");
+    assert!(head.contains("location: /ui/"), "{head}");
+    let (head, body) = process.get("/ui/", "");
+    assert!(head.starts_with("HTTP/1.1 "), "{head}");
+    assert!(head.contains("content-type: text/html"), "{head}");
+    assert!(body.contains("Log in"), "{body}");
+    let process = Process::start(&["--ui", "off"], &[]);
     let (head, body) = process.get("/", "");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
-    assert!(head.contains("content-type: text/html"), "{head}");
     assert!(
         body.contains("coroner --help") && body.contains("/api/"),
         "{body}"
