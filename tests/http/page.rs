@@ -431,8 +431,9 @@ fn what_happens_is_shown_and_streamed_to_who_has_a_session() {
     let streamed = |browser: &Browser<'_>| {
         let mut stream = TcpStream::connect(("127.0.0.1", broker.http_port)).expect("HTTP");
         let head = format!(
-            "GET /ui/events/stream HTTP/1.1\r\nhost: localhost\r\nlast-event-id: 0\r\ncookie: {}\r\n\r\n",
-            browser.cookie
+            "GET /ui/events/stream HTTP/1.1\r\nhost: localhost:{}\r\nconnection: close\r\n\
+             last-event-id: 0\r\ncookie: {}\r\n\r\n",
+            broker.http_port, browser.cookie
         );
         stream.write_all(head.as_bytes()).expect("a request");
         let (mut told, mut piece) = (Vec::new(), [0; 4096]);
