@@ -1,6 +1,5 @@
 //! JSON of events: the structured form of `CloudEvents` 1.0. [evidence part 10]
 
-use chrono::{DateTime, SecondsFormat, Utc};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value as Json, json};
 
@@ -78,12 +77,26 @@ fn part(name: &str) -> String {
     utf8_percent_encode(name, UNRESERVED).to_string()
 }
 
-/// A time as RFC 3339 writes it, in UTC; empty: one so far away that it has none.
+/// A time as RFC 3339 writes it, in UTC. Years count from March, so that the day that some have more is
+/// their last.
 fn time(at: Timestamp) -> String {
-    let at = DateTime::<Utc>::from_timestamp_millis(at.0);
-    at.map_or_else(String::new, |at| {
-        at.to_rfc3339_opts(SecondsFormat::Millis, true)
-    })
+    const DAY_MS: i64 = 86_400_000;
+    const ERA_DAYS: i64 = 146_097; // of 400 years, which repeat
+    let (days, ms) = (at.0.div_euclid(DAY_MS), at.0.rem_euclid(DAY_MS));
+    let days = days + 719_468; // since the first of March of the year 0
+    let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = if month < 10 {
+        (era * 400 + year, month + 3)
+    } else {
+        (era * 400 + year + 1, month - 9)
+    };
+    let (hour, minute) = (ms / 3_600_000, ms / 60_000 % 60);
+    let (second, ms) = (ms / 1_000 % 60, ms % 1_000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
 /// The data of an event, never the body of a message.
