@@ -52,7 +52,7 @@ pub struct EventRow {
     pub data: EventData,
 }
 
-/// What happened.
+/// What is told of an event, as far as the page shows it.
 #[derive(Clone, Deserialize, Default, Debug)]
 #[serde(default)]
 pub struct EventData {

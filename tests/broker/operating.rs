@@ -617,8 +617,10 @@ fn the_address_of_the_api_answers_a_browser_without_a_login() {
     let (head, _) = process.get("/", "");
     assert!(head.starts_with("HTTP/1.1 303 "), "{head}");
     assert!(head.contains("location: /ui/"), "{head}");
-    let (head, body) = process.get("/ui/", "");
-    assert!(head.starts_with("HTTP/1.1 "), "{head}");
+    let (head, _) = process.get("/ui/", "");
+    assert!(head.contains("location: /ui/session?next="), "{head}");
+    let (head, body) = process.get("/ui/session", "accept: text/html\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     assert!(head.contains("content-type: text/html"), "{head}");
     assert!(body.contains("Log in"), "{body}");
     let process = Process::start(&["--ui", "off"], &[]);
