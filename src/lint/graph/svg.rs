@@ -194,10 +194,10 @@ impl Svg<'_> {
         };
         let link = self.link(labelled.place);
         if let Some(link) = &link {
+            // Named by its title and its text: a label would have to say the same in the same words.
             self.put(format_args!(
-                "<a class=\"node {kind}\" href=\"{}\" aria-label=\"{}\">",
-                Escaped(link),
-                Escaped(&words)
+                "<a class=\"node {kind}\" href=\"{}\">",
+                Escaped(link)
             ));
         } else {
             self.put(format_args!("<g class=\"node {kind}\">"));
