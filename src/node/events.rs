@@ -19,6 +19,8 @@ use crate::broker::event::{EventNumbers, VhostEvent};
 
 /// Events that are let go of under one hold of a ring's lock when all rings have too many bytes.
 const TRIM: usize = 256;
+/// Events for which memory stays between two holds of the core's lock.
+const STAGED_KEPT_MAX: usize = 256;
 
 /// The events of all vhosts.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ struct Ring {
 
 #[derive(Debug)]
 struct Kept {
-    event: Arc<VhostEvent>,
+    event: VhostEvent,
     /// The record that it waits for.
     lsn: Lsn,
     bytes: u32,
@@ -177,7 +179,11 @@ impl VhostEvents {
     /// Takes the events of a hold of the core's lock, under that lock; `lsn`: its last record.
     pub(super) fn stage(&self, events: &mut Vec<VhostEvent>, lsn: Lsn) {
         let mut staged = self.staged.lock();
-        staged.events.append(events);
+        if staged.events.is_empty() {
+            std::mem::swap(&mut staged.events, events);
+        } else {
+            staged.events.append(events);
+        }
         staged.lsn = staged.lsn.max(lsn);
     }
 
@@ -186,23 +192,36 @@ impl VhostEvents {
         let mut ring = self.ring.lock();
         // Whoever comes later finds these in the ring, so they stay in order.
         let mut staged = self.staged.lock();
-        let (events, lsn) = (std::mem::take(&mut staged.events), staged.lsn);
+        let (mut events, lsn) = (std::mem::take(&mut staged.events), staged.lsn);
         drop(staged);
+        if events.is_empty() {
+            return;
+        }
         ring.lsn = ring.lsn.max(lsn);
         let before = ring.bytes;
-        let mut gone = Vec::new();
-        for event in events {
+        for event in events.drain(..) {
             ring.push(event.keep());
             if ring.kept.len() > EVENTS_KEPT_MAX {
-                gone.extend(ring.pop());
+                ring.pop();
             }
         }
         let after = ring.bytes;
         drop(ring);
         let all = self.shared.change(before, after);
-        drop(gone);
+        self.give_back(events);
         if all > EVENTS_BYTES_MAX {
             self.shared.trim();
+        }
+    }
+
+    /// Lets the next events have the memory of those that were settled, unless it is much.
+    fn give_back(&self, events: Vec<VhostEvent>) {
+        if events.capacity() > STAGED_KEPT_MAX {
+            return;
+        }
+        let mut staged = self.staged.lock();
+        if staged.events.capacity() == 0 {
+            staged.events = events;
         }
     }
 
@@ -244,7 +263,7 @@ impl VhostEvents {
         let events: Vec<_> = behind
             .take(count)
             .take_while(is_told)
-            .map(|kept| Arc::clone(&kept.event))
+            .map(|kept| Arc::new(kept.event.clone()))
             .collect();
         let next = ring.kept.get(skipped + events.len());
         EventsRead {
@@ -264,7 +283,7 @@ impl VhostEvents {
         };
         let mut kept = ring.kept.iter().rev();
         let found = kept.find(|kept| is_of_it(&kept.event))?;
-        Some(Arc::clone(&found.event))
+        Some(Arc::new(found.event.clone()))
     }
 
     /// The number of the oldest event, if there is one.
@@ -328,11 +347,11 @@ impl Ring {
     }
 
     fn push(&mut self, event: VhostEvent) {
-        let before = self.kept.back().map(|kept| &*kept.event);
+        let before = self.kept.back().map(|kept| &kept.event);
         let bytes = event.kept_bytes(before);
         self.bytes += bytes;
         self.kept.push_back(Kept {
-            event: Arc::new(event),
+            event,
             lsn: self.lsn,
             bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
         });
