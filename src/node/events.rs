@@ -208,14 +208,14 @@ impl VhostEvents {
         let after = ring.bytes;
         drop(ring);
         let all = self.shared.change(before, after);
-        self.give_back(events);
+        self.reuse(events);
         if all > EVENTS_BYTES_MAX {
             self.shared.trim();
         }
     }
 
     /// Lets the next events have the memory of those that were settled, unless it is much.
-    fn give_back(&self, events: Vec<VhostEvent>) {
+    fn reuse(&self, events: Vec<VhostEvent>) {
         if events.capacity() > STAGED_KEPT_MAX {
             return;
         }
