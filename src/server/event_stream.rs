@@ -18,7 +18,7 @@ impl Admin {
     ///
     /// Errors: 404: there is no such vhost.
     ///
-    /// ```
+    /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use coroner::Broker;
