@@ -495,6 +495,11 @@ pub const LINT_NAMES_TOLD_MAX: usize = 5;
 pub const LINT_MATCHES_MAX: usize = 5_000_000;
 /// Arrivals that are visited to find loops in one vhost, at most.
 pub const LINT_LOOP_VISITS_MAX: usize = 5_000_000;
+/// Least time between two searches for findings for metrics, in milliseconds; there is none while nothing
+/// changes.
+pub const LINT_COUNTED_EVERY_MS: u64 = 10_000;
+/// The pause behind such a search, in the time that it took: so it takes a fiftieth of a processor.
+pub const LINT_COUNTED_SHARE: u64 = 50;
 /// Arrows of a graph before it is narrowed to what is shown, at most.
 pub const GRAPH_EDGES_KEPT_MAX: usize = 200_000;
 /// Nodes of a graph that is shown as a whole, at most: of more, those in which messages died are shown.

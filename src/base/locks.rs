@@ -103,6 +103,8 @@ pub mod rank {
         ConnectionWants,
         /// Answers about groups of dead letters that are kept for a while.
         KeptGroups,
+        /// Numbers of findings of the linter, kept for metrics.
+        LintCounts,
         /// The sessions of the page.
         PageSessions,
         /// Streams of events that are open, by user.

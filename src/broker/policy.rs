@@ -294,7 +294,7 @@ impl Policies {
     }
 
     /// A number that rises with each change.
-    pub(super) const fn generation(&self) -> u64 {
+    pub const fn generation(&self) -> u64 {
         self.generation
     }
 

@@ -25,6 +25,8 @@ pub use rules::OWN_KEYS;
 pub use sandbox::Sandbox;
 pub use topology::{NotRead, PARAMETER, Topology};
 
+use std::collections::BTreeMap;
+
 use self::map::Map;
 use self::rules::Loop;
 use crate::base::limits;
@@ -47,6 +49,19 @@ pub fn lint(sandbox: &mut Sandbox, target: Target) -> Vec<Finding> {
     let mut findings = find(sandbox.core(), &map, &loops, target);
     witness::testify(sandbox, &mut findings);
     findings
+}
+
+/// How many findings of each rule there are; no witness is tried.
+pub(crate) fn count(core: &Core, silences: &[Silence]) -> BTreeMap<Rule, u64> {
+    let map = Map::draw(core);
+    let loops = rules::find_loops(core, &map);
+    let mut counts = BTreeMap::new();
+    for finding in find(core, &map, &loops, Target::Coroner) {
+        if !silences.iter().any(|silence| silence.covers(&finding)) {
+            *counts.entry(finding.rule).or_default() += 1;
+        }
+    }
+    counts
 }
 
 /// What the rules find on a map; no witness is tried.

@@ -163,6 +163,13 @@ fn vhosts(text: &mut Text, vhosts: &[Vhost]) {
             ("presettled", settled.presettled),
         ]
     });
+    text.begin(&table::LINT_FINDINGS);
+    for vhost in vhosts {
+        for (rule, count) in &vhost.findings {
+            let labels = [("vhost", &*vhost.name), ("rule", *rule)];
+            text.sample(table::LINT_FINDINGS.name, &labels, *count);
+        }
+    }
     outcomes(text, &table::REDRIVEN, vhosts, |vhost| {
         let redriven = &vhost.counters.redriven;
         vec![

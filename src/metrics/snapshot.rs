@@ -158,6 +158,8 @@ pub struct Vhost {
     pub memory_bytes: u64,
     /// The counts of its queues.
     pub queues: Queues,
+    /// Findings of the linter that are not silenced, by the number of their rule.
+    pub findings: Vec<(&'static str, u64)>,
 }
 
 /// The content of a queue, or of several.

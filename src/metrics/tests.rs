@@ -56,6 +56,7 @@ fn vhost(queues: Vec<QueueFigures>) -> Vhost {
     vhost.queues.total.ready_bytes = 400;
     let named = (1..).map(QueueId).zip(queues);
     vhost.queues.named = named.collect();
+    vhost.findings = vec![("DL001", 2), ("DL009", 1)];
     vhost
 }
 
@@ -107,6 +108,16 @@ fn what_lies_in_queues_for_dead_letters_is_told_by_queue_and_bounded() {
         r#"{vhost="/",queue="other",state="dead_pending"} 0"#,
     ];
     assert_eq!(lines(&text, "coroner_dead_letter_queue_messages"), expect);
+}
+
+#[test]
+fn findings_are_told_by_rule() {
+    let text = render(&snapshot(Vec::new()), Detail::Vhosts);
+    let expect = [
+        r#"{vhost="/",rule="DL001"} 2"#,
+        r#"{vhost="/",rule="DL009"} 1"#,
+    ];
+    assert_eq!(lines(&text, "coroner_lint_findings"), expect);
 }
 
 /// The lines of one metric, without its head.

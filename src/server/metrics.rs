@@ -1,5 +1,7 @@
 //! Snapshots for metrics, copied from the broker a slice at a time.
 
+use std::sync::Arc;
+
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Vhost;
@@ -13,14 +15,33 @@ use crate::metrics::{self, Detail, Links, Queues, Snapshot};
 
 impl Shared {
     /// All metrics as text. Reads every queue, so it is not for tasks that move messages.
-    pub(super) fn metrics(&self, detail: Detail) -> String {
-        metrics::render(&self.snapshot(detail), detail)
+    pub(super) fn metrics(self: &Arc<Self>, detail: Detail) -> String {
+        let mut snapshot = self.snapshot(detail);
+        self.count_findings(&mut snapshot);
+        metrics::render(&snapshot, detail)
     }
 
     /// The same with RabbitMQ's names.
-    pub(super) fn rabbitmq_metrics(&self, detail: Detail) -> String {
+    pub(super) fn rabbitmq_metrics(self: &Arc<Self>, detail: Detail) -> String {
         metrics::rabbitmq::render(&self.snapshot(detail), detail)
     }
+
+    #[cfg(feature = "http")]
+    fn count_findings(self: &Arc<Self>, snapshot: &mut Snapshot) {
+        let vhosts = self.all_vhosts();
+        let counts = super::admin::Admin::new(Arc::clone(self)).lint_counts(&vhosts);
+        for (vhost, counts) in vhosts.iter().zip(counts) {
+            let named = snapshot.vhosts.iter_mut();
+            let named = named.into_iter().find(|one| one.name == *vhost.name());
+            if let Some(figures) = named {
+                figures.findings = counts;
+            }
+        }
+    }
+
+    /// There is no linter without definitions.
+    #[cfg(not(feature = "http"))]
+    fn count_findings(self: &Arc<Self>, _snapshot: &mut Snapshot) {}
 
     fn snapshot(&self, detail: Detail) -> Snapshot {
         let counts = self.connection_counts();
@@ -123,8 +144,6 @@ fn vhost_figures(vhost: &Vhost, now: Millis, named_max: usize, detail: Detail) -
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::base::{Seed, Signal};
     use crate::broker::{Command, Core, CoreOptions, Effects, QueueCommand};

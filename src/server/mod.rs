@@ -44,6 +44,8 @@ mod importing;
 mod journal;
 #[cfg(feature = "http")]
 mod kept_groups;
+#[cfg(feature = "http")]
+mod lint_counts;
 #[cfg(feature = "cli")]
 mod live;
 #[cfg(feature = "cli")]

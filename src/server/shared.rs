@@ -69,6 +69,9 @@ pub(super) struct Shared {
     /// Answers about groups of dead letters.
     #[cfg(feature = "http")]
     pub(super) groups: super::kept_groups::KeptGroups,
+    /// Numbers of findings of the linter.
+    #[cfg(feature = "http")]
+    pub(super) lint_counts: super::lint_counts::LintCounts,
     /// Who is logged in to the page.
     #[cfg(feature = "http")]
     pub(super) page_sessions: super::page_sessions::PageSessions,

@@ -66,6 +66,8 @@ pub(super) async fn start(
         #[cfg(feature = "http")]
         groups: super::kept_groups::KeptGroups::default(),
         #[cfg(feature = "http")]
+        lint_counts: super::lint_counts::LintCounts::default(),
+        #[cfg(feature = "http")]
         page_sessions: super::page_sessions::PageSessions::default(),
         #[cfg(feature = "cli")]
         log: std::sync::OnceLock::new(),

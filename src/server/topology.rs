@@ -2,16 +2,19 @@
 //! some objects at a time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use super::Vhost;
 use super::admin::{self, Admin};
+use super::lint_counts::{Counts, State};
 use crate::base::limits::{GRAPH_HOPS_MAX, LISTING_SLICE};
 use crate::base::{Charge, Millis, Name};
 use crate::broker::arguments::OnUndeliverable;
 use crate::broker::queue::Queue;
 use crate::config::UndeliverableSetting;
-use crate::lint::{Figures, Graph, PARAMETER, Sandbox, Silence, Topology};
+use crate::lint::{self, Figures, Graph, PARAMETER, Sandbox, Silence, Topology};
 use crate::management::Refusal;
 use crate::management::http::json::reading::memory_bytes;
 use crate::management::samples::VhostSample;
@@ -85,6 +88,48 @@ impl Admin {
         };
         let value = serde_json::from_str(value).unwrap_or_default();
         Silence::read(&value)
+    }
+
+    /// How many findings there are in each of these vhosts, which are all, by the number of their rule:
+    /// as they were when they were last looked for. Takes long if a large vhost changed: it is for a
+    /// thread that may block.
+    pub(super) fn lint_counts(&self, vhosts: &[Arc<Vhost>]) -> Vec<Counts> {
+        let shared = self.shared();
+        shared.lint_counts.forget_others(vhosts);
+        let silenced = self
+            .registry()
+            .global_parameter(PARAMETER)
+            .map(str::to_owned);
+        let counts = vhosts.iter().map(|vhost| {
+            let state = vhost.look(|core| State {
+                router: core.router().generation(),
+                policies: core.policies().generation(),
+                silenced: silenced.clone(),
+            });
+            let Ok(state) = state else {
+                return Counts::new(); // it failed
+            };
+            let now = shared.clock.now().mono;
+            shared.lint_counts.of((now, vhost.name()), state, || {
+                let counts = self.count_findings(vhost.name());
+                (counts, shared.clock.now().mono)
+            })
+        });
+        counts.collect()
+    }
+
+    /// Nothing is found where it cannot be looked at: the vhost was deleted, or the parameter that
+    /// silences is not as it should be, which the linter itself says.
+    fn count_findings(&self, vhost: &Name) -> Counts {
+        let copied = self.copy_topology(vhost, None, self.undeliverable());
+        let (Ok(copied), Ok(silences)) = (copied, self.silences()) else {
+            return Counts::new();
+        };
+        let Some(sandbox) = copied.topology.vhosts.get(vhost) else {
+            return Counts::new();
+        };
+        let counts = lint::count(sandbox.core(), &silences).into_iter();
+        counts.map(|(rule, count)| (rule.as_str(), count)).collect()
     }
 
     /// Where the dead letters of a vhost go, as things stand: with `around`, those of a queue and of the

@@ -55,6 +55,18 @@ fn the_topology_of_a_running_broker_is_looked_at_and_so_is_what_would_be_added()
 }
 
 #[test]
+fn findings_are_counted_for_prometheus() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let lost = json!({"arguments": {"x-dead-letter-exchange": "none"}});
+    api.put("/api/queues/%2F/lost", &lost);
+    let (status, text) = api.send("GET", "/metrics", "");
+    assert_eq!(status, 200);
+    let line = "coroner_lint_findings{vhost=\"/\",rule=\"DL001\"} 1";
+    assert!(text.lines().any(|one| one == line), "{text}");
+}
+
+#[test]
 fn definitions_with_a_finding_as_bad_as_fail_on_says_are_not_imported() {
     let broker = RunningBroker::start(&["--on-undeliverable", "drop"]);
     let api = Api { broker: &broker };

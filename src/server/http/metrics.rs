@@ -16,7 +16,7 @@ use crate::metrics::{self, Detail};
 use crate::server::shared::Shared;
 
 /// Writes the metrics at a level of detail.
-type Write = fn(&Shared, Detail) -> String;
+type Write = fn(&Arc<Shared>, Detail) -> String;
 
 /// The routes. They need no login unless the setting `metrics-login` is on.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {

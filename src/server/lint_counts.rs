@@ -1,0 +1,104 @@
+//! Numbers of findings for metrics: looked for when they are asked for, and only if the topology
+//! changed, and not too often.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Vhost;
+use crate::base::limits::{LINT_COUNTED_EVERY_MS, LINT_COUNTED_SHARE};
+use crate::base::locks::{RankedMutex, rank};
+use crate::base::{Millis, Name};
+
+/// How many findings there are, by the number of their rule.
+pub(super) type Counts = Vec<(&'static str, u64)>;
+
+/// The numbers of each vhost, as they were when they were last looked for.
+#[derive(Debug, Default)]
+pub(super) struct LintCounts(RankedMutex<rank::LintCounts, BTreeMap<Name, Kept>>);
+
+/// What was found in a vhost.
+#[derive(Debug, Default)]
+struct Kept {
+    /// None: it was never looked at.
+    of: Option<State>,
+    /// When it may be looked at again.
+    again: Millis,
+    counts: Counts,
+}
+
+/// What changes whenever findings may: generations of router and policies, and what is silenced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct State {
+    pub(super) router: u64,
+    pub(super) policies: u64,
+    pub(super) silenced: Option<String>,
+}
+
+impl LintCounts {
+    /// The numbers of a vhost: what is known of it, or what `look` finds if it changed. `look` also
+    /// says when it was over.
+    pub(super) fn of(
+        &self,
+        (now, vhost): (Millis, &Name),
+        state: State,
+        look: impl FnOnce() -> (Counts, Millis),
+    ) -> Counts {
+        {
+            let mut all = self.0.lock();
+            let kept = all.entry(vhost.clone()).or_default();
+            if kept.of.as_ref() == Some(&state) || now < kept.again {
+                return kept.counts.clone();
+            }
+            // Others that ask meanwhile get what is known.
+            kept.again = now.plus(LINT_COUNTED_EVERY_MS.saturating_mul(LINT_COUNTED_SHARE));
+        }
+        let (counts, over) = look();
+        let pause_ms = over.since(now).saturating_mul(LINT_COUNTED_SHARE);
+        let kept = Kept {
+            of: Some(state),
+            again: over.plus(pause_ms.max(LINT_COUNTED_EVERY_MS)),
+            counts: counts.clone(),
+        };
+        self.0.lock().insert(vhost.clone(), kept);
+        counts
+    }
+
+    /// Forgets the numbers of all vhosts but these.
+    pub(super) fn forget_others(&self, vhosts: &[Arc<Vhost>]) {
+        let is_there = |name: &Name| vhosts.iter().any(|vhost| vhost.name() == name);
+        self.0.lock().retain(|name, _| is_there(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scrapes come each few seconds, and twenty thousand queues take some.
+    #[test]
+    fn a_vhost_is_looked_at_only_if_it_changed_and_not_too_often() {
+        let known = LintCounts::default();
+        let name = Name::from("/");
+        let state = |router: u64| State {
+            router,
+            policies: 1,
+            silenced: None,
+        };
+        let ask = |now_ms: u64, router: u64| {
+            let mut looked = false;
+            let now = Millis(now_ms);
+            let counts = known.of((now, &name), state(router), || {
+                looked = true;
+                (vec![("DL001", router)], now.plus(1_000))
+            });
+            (looked, counts[0].1)
+        };
+        assert_eq!(ask(0, 1), (true, 1));
+        assert_eq!(ask(1_000_000, 1), (false, 1), "nothing changed");
+        assert_eq!(ask(1_000_001, 2), (true, 2));
+        // It took a second: it may take so much of the time, and no more.
+        let share_ms = 1_000 * LINT_COUNTED_SHARE;
+        assert_eq!(ask(1_001_000 + share_ms, 3), (false, 2));
+        assert_eq!(ask(1_001_001 + share_ms, 3), (true, 3));
+    }
+}
