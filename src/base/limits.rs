@@ -475,6 +475,11 @@ pub const LINT_FINDINGS_MAX: usize = 10_000;
 pub const LINT_ARRIVALS_MAX: usize = 16;
 /// Keys that are tried to find those ways, at most.
 pub const LINT_KEYS_TRIED_MAX: usize = 64;
+/// Keys among those that are made of two patterns, one above a queue and one of its dead-letter exchange,
+/// at most.
+pub const LINT_KEYS_MET_MAX: usize = 16;
+/// Comparisons of words to make those keys, for all queues of a vhost, at most.
+pub const LINT_WORDS_COMPARED_MAX: usize = 10_000_000;
 /// Exchanges above a queue that are looked at, at most.
 pub const LINT_SOURCES_MAX: usize = 16;
 /// Arrivals of all queues of a vhost that are looked at, at most.

@@ -71,7 +71,10 @@ impl FailOn {
         if bad == 0 {
             return Ok(());
         }
-        let what = format!("{bad} findings are as bad as --fail-on says");
+        let what = format!(
+            "{} as bad as --fail-on says, or worse",
+            lint::counted(bad as u64, "finding")
+        );
         Err(Failure::new(FailureKind::Data, what).advise(
             "mend them, or silence them: coroner set_global_parameter lint \
              '{\"ignore\": [{\"rule\": \"DL009\", \"object\": \"NAME\", \"why\": \"...\"}]}'",

@@ -9,16 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::finding::Witness;
+use super::keys::{Example, is_pattern};
 use crate::base::limits::{
-    LINT_ARRIVALS_IN_ALL_MAX, LINT_ARRIVALS_MAX, LINT_KEYS_TRIED_MAX, LINT_ROUTED_MAX,
-    LINT_SOURCES_MAX, LINT_TARGETS_MAX,
+    LINT_ARRIVALS_IN_ALL_MAX, LINT_ARRIVALS_MAX, LINT_KEYS_MET_MAX, LINT_KEYS_TRIED_MAX,
+    LINT_ROUTED_MAX, LINT_SOURCES_MAX, LINT_TARGETS_MAX, LINT_WORDS_COMPARED_MAX,
 };
 use crate::base::{ExchangeId, Name, QueueId};
 use crate::broker::arguments::Overflow;
 use crate::broker::binding::Binding;
 use crate::broker::exchange::ExchangeKind;
 use crate::broker::queue::Queue;
-use crate::broker::{Core, Destination, NoAttributes, dead_letter_route, example_key};
+use crate::broker::{Core, Destination, NoAttributes, dead_letter_route};
 use crate::deaths::Reason;
 use crate::message::Route;
 
@@ -41,6 +42,8 @@ pub(super) struct Arrival {
     pub(super) by: By,
     /// More than its key said where it went: another message may go elsewhere.
     pub(super) varies: bool,
+    /// A word of its key is one that a wildcard takes and no binding names.
+    pub(super) made_up: bool,
 }
 
 /// Where the dead letters of one kind of messages go.
@@ -67,6 +70,8 @@ pub(super) struct Step {
     /// Exchange and key of the dead letter; none without a dead-letter exchange.
     pub(super) way: Option<Arc<Route>>,
     pub(super) fate: Fate,
+    /// A word of the dead letter's key is one that a wildcard takes and no binding names.
+    pub(super) made_up: bool,
     /// The queues that they reach, followed or not; some of them if they are very many.
     pub(super) reached: Arc<[QueueId]>,
 }
@@ -81,15 +86,19 @@ pub(super) struct Map {
     /// The arrivals in each queue.
     pub(super) in_queue: BTreeMap<QueueId, Vec<usize>>,
     /// The exchanges that dead letters are sent to.
-    pub(super) dead_letter_exchanges: BTreeSet<Name>,
+    dead_letter_exchanges: BTreeSet<Name>,
+    /// Those among them that live messages pass, too, from other exchanges: with the patterns by which
+    /// they come.
+    pub(super) fed: BTreeMap<Name, Vec<Name>>,
 }
 
 /// Where keys lead, each found once: many queues are asked about the same ones.
-#[derive(Default)]
 struct Routed {
     known: BTreeMap<(ExchangeId, Name), Vec<QueueId>>,
     /// Queues in all lists.
     queues: usize,
+    /// Comparisons of words to find keys that two patterns take.
+    comparisons_left: usize,
 }
 
 impl Routed {
@@ -120,7 +129,9 @@ struct Above {
     /// The exchanges, nearest first.
     sources: Vec<Name>,
     /// Examples of keys by which their bindings lead here.
-    keys: BTreeSet<Name>,
+    keys: BTreeSet<Example>,
+    /// Keys of bindings that take more keys than one.
+    patterns: BTreeSet<Name>,
     /// A binding takes more keys than one.
     takes_many: bool,
 }
@@ -142,14 +153,20 @@ impl Map {
             steps_of: Vec::new(),
             in_queue: BTreeMap::new(),
             dead_letter_exchanges: exchanges.collect(),
+            fed: BTreeMap::new(),
         };
         let mut bound = Bound::new();
         for binding in core.router().bindings(None, None, None) {
             let list = bound.entry(binding.destination.clone()).or_default();
             list.push(binding);
         }
+        map.feed(core, &bound);
         let dead_keys = map.dead_keys(core, &bound);
-        let mut routed = Routed::default();
+        let mut routed = Routed {
+            known: BTreeMap::new(),
+            queues: 0,
+            comparisons_left: LINT_WORDS_COMPARED_MAX,
+        };
         for queue in core.queues() {
             map.arrive_alive(core, queue, (&bound, &dead_keys), &mut routed);
         }
@@ -170,6 +187,45 @@ impl Map {
         map
     }
 
+    /// Finds the dead-letter exchanges that live messages pass, from exchanges that are none.
+    fn feed(&mut self, core: &Core, bound: &Bound) {
+        let mut leads: BTreeMap<&Name, Vec<(&Name, &Name)>> = BTreeMap::new();
+        for binding in bound.values().flatten() {
+            if let Destination::Exchange(below) = &binding.destination {
+                let list = leads.entry(&binding.source).or_default();
+                list.push((below, &binding.key));
+            }
+        }
+        let exchange = |name: &Name| core.router().exchange_named(name);
+        let takes_publishes = |name: &&Name| {
+            let is_internal = exchange(name).is_none_or(|exchange| exchange.spec.internal);
+            !is_internal && !self.dead_letter_exchanges.contains(*name)
+        };
+        let mut open: Vec<&Name> = leads.keys().copied().filter(takes_publishes).collect();
+        let mut seen: BTreeSet<&Name> = open.iter().copied().collect();
+        let mut fed: BTreeMap<Name, Vec<Name>> = BTreeMap::new();
+        while let Some(source) = open.pop() {
+            let is_topic =
+                exchange(source).is_some_and(|source| source.spec.kind == ExchangeKind::Topic);
+            for (below, key) in leads.get(source).into_iter().flatten().copied() {
+                if self.dead_letter_exchanges.contains(below) {
+                    let keys = fed.entry(below.clone()).or_default();
+                    keys.extend(is_topic.then(|| key.clone()));
+                }
+                if seen.insert(below) {
+                    open.push(below);
+                }
+            }
+        }
+        self.fed = fed;
+    }
+
+    /// Whether an exchange is taken to have dead letters only: somebody's dead-letter exchange, and live
+    /// messages do not pass it.
+    fn is_only_for_the_dead(&self, exchange: &Name) -> bool {
+        self.dead_letter_exchanges.contains(exchange) && !self.fed.contains_key(exchange)
+    }
+
     /// The queues that are bound to a dead-letter exchange, or named by a dead-letter routing key.
     fn aimed_at(&self, core: &Core, bound: &Bound) -> BTreeSet<Name> {
         let named = core.queues().filter_map(|queue| {
@@ -179,8 +235,7 @@ impl Map {
             exchange.is_empty().then(|| key.clone())
         });
         let bindings = bound.values().flatten();
-        let bindings =
-            bindings.filter(|binding| self.dead_letter_exchanges.contains(&binding.source));
+        let bindings = bindings.filter(|binding| self.is_only_for_the_dead(&binding.source));
         let bindings = bindings.filter_map(|binding| match &binding.destination {
             Destination::Queue(name) => Some(name.clone()),
             Destination::Exchange(_) => None,
@@ -195,6 +250,9 @@ impl Map {
             other.is_some_and(|other| same_way(&other.route, &arrival.route))
         };
         if let Some(index) = known.iter().find(same) {
+            if let Some(known) = self.arrivals.get_mut(*index) {
+                known.made_up &= arrival.made_up;
+            }
             return Some(*index);
         }
         if known.len() >= LINT_ARRIVALS_MAX || self.arrivals.len() >= LINT_ARRIVALS_IN_ALL_MAX {
@@ -216,6 +274,7 @@ impl Map {
             route: route(&Name::from(""), &queue.name),
             by: By::Name,
             varies: false,
+            made_up: false,
         });
     }
 
@@ -225,23 +284,28 @@ impl Map {
         &mut self,
         core: &Core,
         queue: &Queue,
-        (bound, dead_keys): (&Bound, &[Name]),
+        (bound, dead_keys): (&Bound, &[Example]),
         routed: &mut Routed,
     ) {
         let router = core.router();
         let above = self.above(core, queue, bound);
+        let met = keys_met(core, queue, &above, &mut routed.comparisons_left);
         let own = above.keys.iter();
         let dead_keys = if above.takes_many { dead_keys } else { &[] };
-        let keys: Vec<&Name> = own.chain(dead_keys).take(LINT_KEYS_TRIED_MAX).collect();
+        let named = own.chain(dead_keys).take(LINT_KEYS_TRIED_MAX - met.len());
+        let keys: Vec<&Example> = named.chain(&met).collect();
+        let nothing = Example {
+            key: Name::from(""),
+            made_up: false,
+        };
         let sources = above.sources.iter();
         for exchange in sources.filter_map(|source| router.exchange_named(source)) {
             if exchange.spec.internal {
                 continue;
             }
             let varies = router.depends_on_message(exchange.id);
-            let nothing = Name::from("");
             let keys = if varies { &[&nothing] } else { keys.as_slice() };
-            for key in keys {
+            for Example { key, made_up } in keys {
                 let known = self.in_queue.get(&queue.id).map_or(0, Vec::len);
                 // The dead need some, too.
                 if known >= LINT_ARRIVALS_MAX / 2 {
@@ -253,6 +317,7 @@ impl Map {
                         route: route(&exchange.spec.name, key),
                         by: By::Exchange,
                         varies,
+                        made_up: *made_up,
                     });
                 }
             }
@@ -265,16 +330,18 @@ impl Map {
         let mut below = vec![Destination::Queue(queue.name.clone())];
         while let Some(destination) = below.pop() {
             for binding in bound.get(&destination).into_iter().flatten() {
-                if self.dead_letter_exchanges.contains(&binding.source) {
+                if self.is_only_for_the_dead(&binding.source) {
                     continue;
                 }
                 if let Some(source) = core.router().exchange_named(&binding.source)
                     && above.keys.len() < LINT_KEYS_TRIED_MAX
                 {
-                    let key = example_key(source.spec.kind, &binding.key);
-                    above.takes_many |=
-                        key != binding.key || source.spec.kind == ExchangeKind::Fanout;
-                    above.keys.insert(key);
+                    let example = Example::of(source.spec.kind, &binding.key);
+                    above.takes_many |= example.made_up || source.spec.kind == ExchangeKind::Fanout;
+                    if example.made_up {
+                        above.patterns.insert(binding.key.clone());
+                    }
+                    above.keys.insert(example);
                 }
                 let sources = &mut above.sources;
                 if sources.len() < LINT_SOURCES_MAX && !sources.contains(&binding.source) {
@@ -287,15 +354,15 @@ impl Map {
     }
 
     /// Keys by which dead-letter exchanges tell messages apart.
-    fn dead_keys(&self, core: &Core, bound: &Bound) -> Vec<Name> {
+    fn dead_keys(&self, core: &Core, bound: &Bound) -> Vec<Example> {
         let bindings = bound.values().flatten();
         let bindings =
             bindings.filter(|binding| self.dead_letter_exchanges.contains(&binding.source));
         let keys = bindings.filter_map(|binding| {
             let source = core.router().exchange_named(&binding.source)?;
-            Some(example_key(source.spec.kind, &binding.key))
+            Some(Example::of(source.spec.kind, &binding.key))
         });
-        let keys: BTreeSet<Name> = keys.collect();
+        let keys: BTreeSet<Example> = keys.collect();
         keys.into_iter().take(LINT_KEYS_TRIED_MAX).collect()
     }
 
@@ -309,6 +376,11 @@ impl Map {
                 continue;
             };
             let way = dead_letter_route(&queue.settings, &arrival.route);
+            let keeps_key = queue.settings.dead_letter_routing_key.is_none();
+            let arrival = Arrival {
+                made_up: arrival.made_up && keeps_key,
+                ..arrival
+            };
             let mut followed = None;
             for reason in reasons(queue) {
                 let (fate, reached) = followed.get_or_insert_with(|| {
@@ -323,6 +395,7 @@ impl Map {
                     reason,
                     way: way.clone(),
                     fate,
+                    made_up: arrival.made_up,
                     reached,
                 });
             }
@@ -362,6 +435,7 @@ impl Map {
                 route: Arc::clone(way),
                 by: By::Death(from, reason),
                 varies: arrival.varies,
+                made_up: arrival.made_up,
             })
         });
         (Fate::Arrives(arrives.collect()), targets)
@@ -445,6 +519,36 @@ impl Map {
             outcome: None,
         })
     }
+}
+
+/// Keys by which messages reach a queue and its dead letters get on: of patterns above it and of the
+/// dead-letter exchange.
+fn keys_met(
+    core: &Core,
+    queue: &Queue,
+    above: &Above,
+    comparisons_left: &mut usize,
+) -> Vec<Example> {
+    let settings = &queue.settings;
+    let exchange = settings.dead_letter_exchange.as_ref();
+    let exchange = exchange.and_then(|name| core.router().exchange_named(name));
+    let exchange = exchange.filter(|exchange| exchange.spec.kind == ExchangeKind::Topic);
+    let Some(exchange) = exchange.filter(|_| settings.dead_letter_routing_key.is_none()) else {
+        return Vec::new();
+    };
+    let mut met = Vec::new();
+    // What names one key is among the keys of the dead already.
+    let bindings = exchange.bindings().keys().map(|binding| &binding.key);
+    let bindings = bindings.filter(|key| is_pattern(key));
+    for binding in bindings.take(LINT_KEYS_TRIED_MAX) {
+        for pattern in &above.patterns {
+            if met.len() >= LINT_KEYS_MET_MAX || *comparisons_left == 0 {
+                return met;
+            }
+            met.extend(Example::of_both(pattern, binding, comparisons_left));
+        }
+    }
+    met
 }
 
 fn route(exchange: &Name, key: &Name) -> Arc<Route> {

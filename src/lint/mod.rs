@@ -9,6 +9,7 @@
 
 mod finding;
 mod graph;
+mod keys;
 mod map;
 mod report;
 mod rules;
@@ -20,7 +21,7 @@ mod witness;
 
 pub use finding::{Finding, Rule, Severity, Subject, Witness};
 pub use graph::{Figures, Graph};
-pub use report::{Report, Silence, sarif, text};
+pub use report::{Report, Silence, counted, sarif, text};
 pub use rules::OWN_KEYS;
 pub use sandbox::Sandbox;
 pub use topology::{NotRead, PARAMETER, Topology};

@@ -205,16 +205,22 @@ pub fn text(report: &Json) -> String {
         }
     }
     let count = |field: &str| report.get(field).and_then(Json::as_u64).unwrap_or(0);
-    let found = list("findings").count();
     let _ = writeln!(
         text,
-        "{found} findings ({} errors, {} warnings, {} infos), {} silenced",
-        count("errors"),
-        count("warnings"),
-        count("infos"),
+        "{} ({}, {}, {}), {} silenced",
+        counted(list("findings").count() as u64, "finding"),
+        counted(count("errors"), "error"),
+        counted(count("warnings"), "warning"),
+        counted(count("infos"), "info"),
         count("silenced"),
     );
     text
+}
+
+/// `1 finding`, `2 findings`.
+pub fn counted(number: u64, word: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {word}{plural}")
 }
 
 fn witness_words(witness: &Json) -> String {

@@ -79,8 +79,13 @@ fn does_not_last(core: &Core, queue: &Queue, targets: &[&Queue], findings: &mut 
     }
 }
 
-/// DL016. A way back to where a message came from is a retry, not a fan-out.
+/// DL016. A way back to where a message came from is a retry, not a fan-out; and an exchange that live
+/// messages pass on their way to the same queues is meant to have both.
 fn among_the_living(map: &Map, queue: &Queue, targets: &[&Queue], findings: &mut Vec<Finding>) {
+    let exchange = queue.settings.dead_letter_exchange.as_ref();
+    if exchange.is_some_and(|exchange| map.fed.contains_key(exchange)) {
+        return;
+    }
     let is_alive = |target: &&&Queue| {
         let arrivals = map.in_queue.get(&target.id).into_iter().flatten();
         let mut arrivals = arrivals.filter_map(|index| map.arrivals.get(*index));

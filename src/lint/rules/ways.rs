@@ -1,13 +1,14 @@
 //! Dead letters that reach no queue: DL001, DL002, DL003, DL014.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{listed, quoted, rule_words, severity_of_loss, subject};
 use crate::base::Name;
-use crate::broker::Core;
 use crate::broker::queue::Queue;
-use crate::lint::finding::{Finding, Rule};
-use crate::lint::map::{Fate, Map};
+use crate::broker::{Core, NoAttributes};
+use crate::lint::finding::{Finding, Rule, Severity};
+use crate::lint::keys::{is_pattern, with_words_of};
+use crate::lint::map::{Fate, Map, Step};
 
 pub(super) fn look(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Finding>) {
     let settings = &queue.settings;
@@ -58,7 +59,8 @@ pub(super) fn look(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Fin
     keys_lead_nowhere(core, map, queue, exchange, findings);
 }
 
-/// DL003: one finding for all keys of a queue, with the first as its witness.
+/// DL003: one finding for all keys of a queue, with the first as its witness. Keys with words that are
+/// made up count only if there are no others: perhaps nobody publishes with them.
 fn keys_lead_nowhere(
     core: &Core,
     map: &Map,
@@ -66,27 +68,35 @@ fn keys_lead_nowhere(
     exchange: &Name,
     findings: &mut Vec<Finding>,
 ) {
-    let lost = map
-        .steps_in(queue.id)
-        .filter(|step| step.fate == Fate::Nowhere);
-    let keys = lost.filter_map(|step| step.way.as_ref()?.keys.first());
-    let keys: BTreeSet<&Name> = keys.collect();
-    let Some(first) = keys.first() else {
-        return;
-    };
-    let says = match keys.len() {
-        1 => format!("dead letters with key '{first}' reach no queue"),
-        _ => format!(
-            "dead letters with these keys reach no queue: {}",
-            listed(keys.iter().copied())
-        ),
-    };
+    let lost = map.steps_in(queue.id);
+    let lost = lost.filter(|step| step.fate == Fate::Nowhere);
+    let (made_up, named): (Vec<&Step>, Vec<&Step>) = lost.partition(|step| step.made_up);
     let bound = core.router().exchange_named(exchange);
     let bound: BTreeSet<&Name> = bound
         .into_iter()
         .flat_map(|exchange| exchange.bindings().keys())
         .map(|binding| &binding.key)
         .collect();
+    let only_patterns = bound.iter().all(|key| is_pattern(key));
+    let is_guess = named.is_empty() && only_patterns && !exchange.is_empty();
+    let lost = if named.is_empty() { made_up } else { named };
+    let keys = lost.iter();
+    let keys = keys.filter_map(|step| Some((step.way.as_ref()?.keys.first()?, *step)));
+    let mut keys: BTreeMap<&Name, &Step> = keys.collect();
+    if is_guess && bound.len() > 1 {
+        keys.retain(|key, _| !is_lost_alive(core, map, exchange, key));
+    }
+    let Some((first, step)) = keys.first_key_value() else {
+        return;
+    };
+    let says = match keys.len() {
+        _ if is_guess => format!("dead letters with keys such as '{first}' reach no queue"),
+        1 => format!("dead letters with key '{first}' reach no queue"),
+        _ => format!(
+            "dead letters with these keys reach no queue: {}",
+            listed(keys.keys().copied())
+        ),
+    };
     let because = if exchange.is_empty() {
         format!(
             "{} sends them to the default exchange, where the key is a queue's name",
@@ -96,12 +106,35 @@ fn keys_lead_nowhere(
         let bound = listed(bound.into_iter());
         format!("{} '{exchange}' is bound with: {bound}", rule_words(queue))
     };
+    let severity = if is_guess {
+        Severity::Info
+    } else {
+        severity_of_loss(queue, core.quarantines())
+    };
     let finding = Finding::new(Rule::KeysLeadNowhere, subject(queue), says)
         .because(because)
-        .witness(first_witness(core, map, queue, &Fate::Nowhere))
+        .witness(map.witness(core, step.from, Some(step.reason)))
         .fix(bind(exchange, Some(first)))
-        .severity(severity_of_loss(queue, core.quarantines()));
+        .severity(severity);
     findings.push(finding);
+}
+
+/// Whether an exchange does not take live messages with the made-up words of a key either: those that
+/// come to it from other exchanges differ from this one in words that the bindings name. Whoever
+/// publishes uses the words that it knows, then.
+fn is_lost_alive(core: &Core, map: &Map, exchange: &Name, key: &Name) -> bool {
+    let router = core.router();
+    let Some(id) = router.id_of(exchange) else {
+        return false;
+    };
+    let patterns = map.fed.get(exchange).into_iter().flatten();
+    let mut alive = patterns.filter_map(|pattern| with_words_of(pattern, key));
+    alive.any(|alive| {
+        let mut queues = Vec::new();
+        let keys = std::slice::from_ref(&alive);
+        router.route_by(id, keys, &NoAttributes, 0, &mut queues);
+        alive != *key && queues.is_empty()
+    })
 }
 
 fn bind(exchange: &Name, key: Option<&Name>) -> String {

@@ -131,6 +131,70 @@ fn keys_by_which_dead_letters_reach_no_queue_are_found_by_examples() {
     );
 }
 
+/// A word for a wildcard is made up: perhaps nobody publishes it. Where bindings name whole keys, or one
+/// binding names a key that is lost, it is sure.
+#[test]
+fn keys_that_are_made_up_are_an_info_where_the_dead_are_told_apart_by_patterns() {
+    let topology = |live: &[&str], dead: &[&str]| {
+        let live = live.iter().map(|key| binding("shop", "orders", key));
+        let dead = dead.iter().map(|key| binding("dead", "orders.dlq", key));
+        json!({
+            "queues": [
+                queue("orders", json!({"x-dead-letter-exchange": "dead"})),
+                queue("orders.dlq", json!({"x-max-length": 9, "x-overflow": "reject-publish"})),
+            ],
+            "exchanges": [exchange("shop", "topic"), exchange("dead", "topic")],
+            "bindings": live.chain(dead).collect::<Vec<_>>(),
+        })
+    };
+    check(&topology(&["#"], &["#"]), &[]);
+    check(&topology(&["order.#"], &["order.*"]), &[]);
+    let info = ["DL003 info orders: dropped (unroutable)"];
+    check(&topology(&["#"], &["order.#"]), &info);
+    check(&topology(&["order.*"], &["*.new", "*.cancelled"]), &info);
+    let error = ["DL003 error orders: dropped (unroutable)"];
+    check(&topology(&["order.*"], &["order.new"]), &error);
+    check(&topology(&["order.*", "invoice"], &["order.#"]), &error);
+    check(
+        &topology(&["order.*", "order.cancelled"], &["*.new"]),
+        &error,
+    );
+    let report = looked(
+        &topology(&["order.*"], &["*.new", "*.cancelled"]),
+        Target::Coroner,
+    );
+    let told = text(&report);
+    assert!(
+        told.contains("dead letters with keys such as 'order.any' reach no queue"),
+        "{told}"
+    );
+}
+
+/// A dead-letter exchange that live messages pass, too, takes what it takes of them; but what comes
+/// with keys that it never sees alive is lost without anybody having noticed before.
+#[test]
+fn keys_that_do_not_come_alive_to_the_dead_letter_exchange_are_told() {
+    let feeding = |key: &str| {
+        let live = json!({"source": "shop", "vhost": "/", "destination": "dead",
+            "destination_type": "exchange", "routing_key": key, "arguments": {}});
+        json!({
+            "queues": [
+                queue("orders", json!({"x-dead-letter-exchange": "dead"})),
+                queue("one", json!({})), queue("two", json!({})),
+            ],
+            "exchanges": [exchange("shop", "topic"), exchange("dead", "topic")],
+            "bindings": [live, binding("shop", "orders", "x.#"),
+                binding("dead", "one", "*.one"), binding("dead", "two", "*.two")],
+        })
+    };
+    check(&feeding("y.#"), &[]);
+    // What is known of orders says nothing about y.
+    let info = ["DL003 info orders: dropped (unroutable)"];
+    check(&feeding("x.#"), &info);
+    check(&feeding("#.y"), &info);
+    check(&feeding("y.one"), &info);
+}
+
 /// The trick of those who have no redrive: the queue of dead letters expires back. What died of
 /// age in `orders` is dropped on return; what was rejected comes back.
 #[test]

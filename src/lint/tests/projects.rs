@@ -46,9 +46,7 @@ fn a_dead_letter_queue_that_expires_back_to_its_group() {
 
 /// `NServiceBus`: a delayed message walks through levels of queues, each with twice the ttl of the
 /// next, by topic exchanges that look at one bit each.
-#[test]
-fn levels_of_delays_that_hand_down_what_expires() {
-    let levels = 5;
+fn levels_of_delays(levels: u32) -> Json {
     let name = |level: u32| format!("delay-level-{level:02}");
     let (mut queues, mut exchanges, mut bindings) = (Vec::new(), Vec::new(), Vec::new());
     exchanges.push(exchange("delivery", "topic"));
@@ -61,7 +59,7 @@ fn levels_of_delays_that_hand_down_what_expires() {
         exchanges.push(exchange(&name(level), "topic"));
         queues.push(queue(
             &name(level),
-            json!({"x-message-ttl": 1000 << level,
+            json!({"x-message-ttl": 1000_u64 << level,
             "x-dead-letter-exchange": below}),
         ));
         let place = usize::try_from(levels - 1 - level).unwrap();
@@ -70,14 +68,52 @@ fn levels_of_delays_that_hand_down_what_expires() {
         bindings.push(json!({"source": name(level), "vhost": "/", "destination": below,
             "destination_type": "exchange", "routing_key": format!("{before}0.#"), "arguments": {}}));
     }
-    queues.push(queue("sales", json!({})));
-    bindings.push(binding("delivery", "sales", "#.sales"));
-    let definitions = json!({"queues": queues, "exchanges": exchanges, "bindings": bindings});
-    let report = super::looked(&definitions, crate::lint::Target::Coroner);
-    // The last levels hand down what is not addressed to sales; nothing goes round.
-    let told = super::told(&report);
-    assert!(!told.iter().any(|told| told.contains("DL004")), "{told:?}");
-    assert!(!told.iter().any(|told| told.contains("DL001")), "{told:?}");
+    for endpoint in ["sales", "billing"] {
+        queues.push(queue(endpoint, json!({})));
+        bindings.push(binding("delivery", endpoint, &format!("#.{endpoint}")));
+    }
+    json!({"queues": queues, "exchanges": exchanges, "bindings": bindings})
+}
+
+/// Each of its 28 levels had a finding: made-up keys, such as `1.any`, are no bits.
+#[test]
+fn levels_of_delays_that_hand_down_what_expires_are_no_fault() {
+    check(&levels_of_delays(28), &[]);
+}
+
+#[test]
+fn a_level_of_delays_that_leads_nowhere_is_one() {
+    // Nothing leads to the queue of a level, by its bit or at all.
+    let mut definitions = levels_of_delays(5);
+    let bindings = definitions["bindings"].as_array_mut().unwrap();
+    bindings
+        .retain(|one| one["destination"] != "delay-level-02" || one["routing_key"] != "*.*.1.#");
+    check(
+        &definitions,
+        &[
+            "DL003 error delay-level-02: dropped (unroutable)",
+            "DL003 info delay-level-03: dropped (unroutable)",
+        ],
+    );
+    // The first level hands down by a key that is no bit.
+    let mut definitions = levels_of_delays(5);
+    definitions["queues"][4]["arguments"]["x-dead-letter-routing-key"] = json!("1.2.sales");
+    check(
+        &definitions,
+        &["DL002 error delay-level-04: dropped (unroutable)"],
+    );
+    // Somebody else's messages come with keys of their own.
+    let mut definitions = levels_of_delays(5);
+    let queues = definitions["queues"].as_array_mut().unwrap();
+    queues.push(queue(
+        "work",
+        json!({"x-dead-letter-exchange": "delay-level-02"}),
+    ));
+    let exchanges = definitions["exchanges"].as_array_mut().unwrap();
+    exchanges.push(exchange("shop", "topic"));
+    let bindings = definitions["bindings"].as_array_mut().unwrap();
+    bindings.push(binding("shop", "work", "order.new"));
+    check(&definitions, &["DL003 error work: dropped (unroutable)"]);
 }
 
 /// `MassTransit`: faults are published to queues `_error` and `_skipped` by the client; the broker's

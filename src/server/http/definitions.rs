@@ -7,7 +7,7 @@ use super::api::Call;
 use super::aside::aside;
 use super::reply::Reply;
 use crate::base::Name;
-use crate::lint::{Report, Severity, Target};
+use crate::lint::{Report, Severity, Target, counted};
 use crate::management::http::Failure;
 use crate::management::http::json::reading::memory_bytes;
 use crate::server::admin::Admin;
@@ -70,9 +70,9 @@ fn check(
         return Ok(definitions);
     };
     let why = format!(
-        "nothing was imported: {} findings are as bad as 'fail-on' says; the first: {} {} (vhost {vhost}): {}; \
+        "nothing was imported: {} as bad as 'fail-on' says, or worse; the first: {} {} (vhost {vhost}): {}; \
          'coroner lint FILE' shows all",
-        bad.count() + 1,
+        counted(bad.count() as u64 + 1, "finding"),
         first.rule.as_str(),
         first.subject,
         first.says

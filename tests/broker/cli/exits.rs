@@ -170,7 +170,7 @@ fn lint_of_a_file_needs_no_broker_and_ends_as_it_was_asked() {
         (
             &["lint", "-", "--fail-on", "error"],
             0,
-            "1 findings (0 errors, 1 warnings",
+            "1 finding (0 errors, 1 warning,",
         ),
         (
             &["lint", "-", "--fail-on", "warning"],
