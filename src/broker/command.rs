@@ -76,6 +76,8 @@ pub enum Command {
     Publish(Publish),
     /// A consumer attached. Reply: `Consuming` or an error.
     Consume(Consume),
+    /// A link attached that only wants to look. Reply: `Consuming` or an error.
+    Browse(Browse),
     /// A consumer's credit changed.
     ConsumerFlow {
         /// The consumer that it concerns.
@@ -464,6 +466,38 @@ pub struct Consume {
     pub timeout_ms: Option<u32>,
     /// Connection, user and address, for the history of messages that die by its outcome.
     pub evidence: Option<Arc<Evidence>>,
+}
+
+impl Consume {
+    /// The same link, if it only wants to look.
+    pub fn to_look(self) -> Browse {
+        Browse {
+            connection: self.connection,
+            session: self.session,
+            consumer: self.consumer,
+            queue: self.queue,
+            settled: self.settled,
+            selector: self.selector,
+        }
+    }
+}
+
+/// A link that attaches to a queue to get copies of what is ready in it, in order, without taking
+/// anything. Its credit, deliveries and settlements are told as those of a consumer.
+#[derive(Clone, Debug)]
+pub struct Browse {
+    /// The connection that its link belongs to.
+    pub connection: ConnectionId,
+    /// The session of its link, whose window its deliveries use.
+    pub session: SessionId,
+    /// Its id, unique in the vhost.
+    pub consumer: ConsumerId,
+    /// The queue to look through.
+    pub queue: Name,
+    /// Deliveries are settled when sent.
+    pub settled: bool,
+    /// The messages that it wants to see; none: all.
+    pub selector: Option<Arc<Selector>>,
 }
 
 /// The outcome of one delivery.

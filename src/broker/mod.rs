@@ -46,7 +46,7 @@ pub use self::core::{
 };
 pub use argument_value::value_bytes;
 pub use command::{
-    Command, Consume, Destination, Outcome, Publish, QueueCommand, Settle, SettleRun, Target,
+    Browse, Command, Consume, Destination, Outcome, Publish, QueueCommand, Settle, SettleRun, Target,
     TopologyCommand, UpkeepCommand,
 };
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueChurn, QueueCounters, Settled};

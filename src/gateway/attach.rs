@@ -17,7 +17,7 @@ use super::links::{Consumer, LINKS_MAX, LinkId, LinkKind};
 use super::management::is_pair_half;
 use super::publisher::{Destination, Publisher};
 use super::terminus::{
-    check_distribution, check_outcomes, consumer_timeout, death_evidence, deaths_encoding,
+    browses, check_outcomes, consumer_timeout, death_evidence, deaths_encoding,
     exclusive, priority, selector, source_address, target_address,
 };
 use super::work::{Ask, Work};
@@ -172,7 +172,7 @@ impl Gateway {
     fn attach_consumer(&mut self, place: LinkIds, attach: &Attach) -> Result<(), Error> {
         let source = attach.source.as_deref();
         check_outcomes(source)?;
-        check_distribution(source)?;
+        let browses = browses(attach)?;
         let address = if let Some(queue) = self.dynamic_source(place.0, source)? {
             Address::Queue(queue)
         } else {
@@ -223,7 +223,12 @@ impl Gateway {
                 timeout_ms,
                 evidence,
             };
-            Work::Ask(Ask::Consumer(id), Command::Consume(consume))
+            let command = if browses {
+                Command::Browse(consume.to_look())
+            } else {
+                Command::Consume(consume)
+            };
+            Work::Ask(Ask::Consumer(id), command)
         } else {
             let look = Command::Queue(QueueCommand::Get { name: queue });
             Work::Ask(Ask::Forbidden(id), look)

@@ -67,14 +67,16 @@ pub(super) fn check_outcomes(source: Option<&Source>) -> Result<(), Error> {
     }
 }
 
-/// Refuses a receiver with distribution-mode copy, which only wants to browse: messages sent to it
-/// would be taken from other consumers. [AMQP 3.5.7]
-pub(super) fn check_distribution(source: Option<&Source>) -> Result<(), Error> {
+/// Whether a receiver only wants to look: distribution-mode copy, which the answer repeats.
+/// [AMQP 3.5.7]
+pub(super) fn browses(attach: &Attach) -> Result<bool, Error> {
+    let source = attach.source.as_deref();
     match source.and_then(|source| source.distribution_mode.as_ref()) {
-        Some(DistributionMode::Copy) => Err(errors::not_implemented(
-            "distribution-mode copy (browsing) is not offered: messages move to their receiver",
+        Some(DistributionMode::Copy) if exclusive(attach)? => Err(errors::invalid_field(
+            format_args!("{EXCLUSIVE} is for consumers: distribution-mode copy takes no message"),
         )),
-        Some(DistributionMode::Move) | None => Ok(()),
+        Some(DistributionMode::Copy) => Ok(true),
+        Some(DistributionMode::Move) | None => Ok(false),
     }
 }
 

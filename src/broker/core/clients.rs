@@ -53,10 +53,12 @@ pub(super) struct Consumer {
     /// It takes what is ready and detaches, see
     /// [`Consume::passing`](super::super::Consume::passing).
     pub(super) passing: bool,
+    /// It gets copies and takes nothing; its queue does not count it among its consumers.
+    pub(super) browses: bool,
     pub(super) priority: i32,
     pub(super) limit: u64,
     pub(super) assigned: u64,
-    /// Number of unsettled deliveries that it holds.
+    /// Number of unsettled deliveries that it holds, or of copies if it browses.
     pub(super) held: u32,
     /// Number of unsettled deliveries that it held for too long, which others may have now. It gets
     /// no more until it has settled them.

@@ -52,6 +52,7 @@ impl Core {
             queue: id,
             settled: consume.settled,
             passing: consume.passing,
+            browses: false,
             priority: consume.priority,
             limit: 0,
             assigned: 0,
@@ -71,11 +72,20 @@ impl Core {
         }
     }
 
-    pub(super) fn consumer_flow(&mut self, id: ConsumerId, limit: u64, drain: bool) {
+    pub(super) fn consumer_flow(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: ConsumerId,
+        limit: u64,
+        drain: bool,
+    ) {
         let Some(consumer) = self.clients.consumers.get_mut(&id) else {
             return; // its queue was deleted meanwhile
         };
         consumer.limit = limit;
+        if consumer.browses {
+            return self.browser_flow(turn, id, drain);
+        }
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
             return; // it was deleted, which its consumers are about to be told
@@ -128,6 +138,9 @@ impl Core {
         let Some(consumer) = self.clients.consumers.get_mut(&id) else {
             return; // it went while it waited for room
         };
+        if consumer.browses {
+            return self.wake_browser(id);
+        }
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
             return; // it was deleted, which its consumers are about to be told
@@ -153,6 +166,9 @@ impl Core {
             self.clients.forget_ended(id); // its queue was deleted meanwhile
             return;
         };
+        if consumer.browses {
+            return self.browser_detach(id, &consumer);
+        }
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
             // The queue was deleted; its consumers are about to be told.

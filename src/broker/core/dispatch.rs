@@ -24,7 +24,7 @@ impl Core {
                 limit,
                 drain,
             } => {
-                self.consumer_flow(consumer, limit, drain);
+                self.consumer_flow(turn, consumer, limit, drain);
             }
             Command::ConnectionRoom {
                 connection,
@@ -69,6 +69,7 @@ impl Core {
                 publisher,
             } => self.publishers.leave(connection, publisher),
             Command::Consume(consume) => return self.consume(turn.now, consume),
+            Command::Browse(browse) => return self.browse_attach(browse),
             Command::Queue(command) => {
                 return self
                     .handle_queue(turn, command)

@@ -8,6 +8,7 @@
 
 mod admission;
 mod browse;
+mod browsers;
 mod clients;
 mod consume;
 mod cycles;

@@ -359,7 +359,8 @@ impl Core {
         self.pending_queues.remove(&id);
         self.deadlines.remove(&(queue.registered, id));
         self.looks.remove(&(queue.timeouts.look_at, id));
-        let consumers: Vec<ConsumerId> = queue.consumers.ids().collect();
+        let links = queue.consumers.ids().chain(queue.selecting.browser_ids());
+        let consumers: Vec<ConsumerId> = links.collect();
         self.end_consumers(turn, consumers.into_iter());
         if let Some(owner) = queue.exclusive
             && let Some(owner) = self.clients.connections.get_mut(&owner)

@@ -42,6 +42,9 @@ impl Core {
             for consumer in queue.selecting.take_idle(queue.counters.entered) {
                 assigning.clients.unpark(queue, consumer);
             }
+            if queue.selecting.wakes_browsers(queue.counters.entered) {
+                self.work.push_back(Work::Browse(id));
+            }
         }
         assigning.assign(turn, queue, &mut left, &mut dead);
         let (wanted, selecting_ns) = (assigning.wanted, assigning.selecting_ns);
@@ -357,7 +360,7 @@ fn is_late(now: Now, slot: &Slot, deadline: Millis) -> bool {
     deadline <= now.mono && slot.arrived != now.mono
 }
 
-fn describe(consumer: ConsumerId, position: Position, slot: &Slot) -> Delivery {
+pub(super) fn describe(consumer: ConsumerId, position: Position, slot: &Slot) -> Delivery {
     let carried = slot.message.carried_delivery_count();
     Delivery {
         consumer,

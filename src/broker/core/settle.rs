@@ -47,7 +47,11 @@ impl Core {
         };
         let (connection, queue, settled) = (state.connection, state.queue, state.settled);
         let is_settled = match outcome {
-            Outcome::Accepted => self.accept(queue, position, (consumer, settled)),
+            // Of a copy it is true that it was accepted. Any other outcome has no effect on what it
+            // is a copy of, and is answered with released.
+            Outcome::Accepted => {
+                self.accept(queue, position, (consumer, settled)) || self.browses(consumer)
+            }
             Outcome::Rejected { evidence } => {
                 self.reject_held(turn, consumer, (queue, position), evidence)
             }
@@ -136,7 +140,7 @@ impl Core {
     }
 
     /// Counts a delivery as settled, and wakes consumers that waited for that.
-    fn release(&mut self, consumer: ConsumerId) {
+    pub(super) fn release(&mut self, consumer: ConsumerId) {
         if let Some(session) = self.clients.release(consumer) {
             for blocked in self.clients.take_blocked_by_session(session) {
                 self.wake(blocked);
@@ -435,6 +439,7 @@ impl Core {
         let Some(id) = holding else {
             // The queue was deleted or the delivery timed out meanwhile; other consumers of the
             // session can continue.
+            self.return_copy(consumer, position);
             self.release_timed_out(consumer);
             if let Some(session) = session {
                 self.wake_released(session);

@@ -253,9 +253,12 @@ impl Core {
     }
 
     /// Counts a delivery as settled that its consumer had held for too long, if it had: once all of
-    /// them are settled it gets messages again.
+    /// them are settled it gets messages again. Also counts a copy as settled: nobody holds it.
     pub(super) fn release_timed_out(&mut self, id: ConsumerId) {
         let Some((left, session)) = self.clients.release_timed_out(id) else {
+            if self.browses(id) {
+                self.release(id);
+            }
             return;
         };
         if left == 0 {

@@ -25,6 +25,8 @@ pub(super) enum Work {
         /// The reason of its death.
         reason: Reason,
     },
+    /// Send copies to browsers of a queue.
+    Browse(QueueId),
     /// Handle dead messages of a queue whose blocks were paged in.
     AfterPageIn(QueueId),
     /// Send the waiting dead letters of a queue again, from
@@ -94,6 +96,7 @@ impl Core {
             turn.budget -= 1;
             match work {
                 Work::Serve(queue) => self.serve(turn, queue),
+                Work::Browse(queue) => self.browse_slice(turn, queue),
                 Work::Die {
                     queue,
                     position,

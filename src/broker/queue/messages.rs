@@ -554,6 +554,24 @@ impl Messages {
         })
     }
 
+    /// The next ready message of the same subqueue at or behind a position, looking at as many
+    /// blocks as are left at most.
+    ///
+    /// Errors: the position at which it goes on.
+    pub fn find_ready_among(
+        &self,
+        from: Position,
+        blocks_left: &mut usize,
+    ) -> Result<Option<Position>, Position> {
+        let (index, place) = unpack(from);
+        let Some(subqueue) = self.subqueues.get(index) else {
+            return Ok(None);
+        };
+        let found = subqueue.find_among(MessageState::Ready, place, blocks_left);
+        let found = found.map_err(|place| pack(index, place))?;
+        Ok(found.map(|place| pack(index, place)))
+    }
+
     /// The first message in a state at or behind a position, looking at as many blocks as are left
     /// at most.
     ///

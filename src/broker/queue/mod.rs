@@ -4,6 +4,7 @@
 //! no knowledge of other queues beyond the ids of those whose dead letters wait for it.
 
 mod block;
+mod browsers;
 mod column;
 mod consumers;
 mod deferred_free;
@@ -34,6 +35,7 @@ use crate::deaths::{Reason, Recent};
 use crate::message::Route;
 
 pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS};
+pub use browsers::{Browsers, Sight};
 pub use consumers::Consumers;
 pub use deferred_free::{DeferredFree, Garbage};
 pub use delayed::{Delay, DelayedSpan, Due};
@@ -85,7 +87,7 @@ pub struct Queue {
     pub messages: Messages,
     /// The consumers attached to it.
     pub consumers: Consumers,
-    /// Those consumers that have a selector.
+    /// Those consumers that have a selector, and the browsers.
     pub selecting: Selecting,
     /// How long its consumers may hold a delivery.
     pub timeouts: Timeouts,

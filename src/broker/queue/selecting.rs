@@ -1,13 +1,15 @@
-//! Consumers of a queue with selectors, which take only some of its messages.
+//! Links that look through a queue by a place of their own: consumers with selectors, which take
+//! only some of its messages, and browsers, which take none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::browsers::Browsers;
 use super::messages::{Messages, subqueue};
 use crate::base::{ConsumerId, Position, Step, invariant};
 use crate::filter::Selector;
 
-/// The consumers with selectors, and where each goes on looking.
+/// The consumers with selectors, and where each goes on looking; and the browsers.
 ///
 /// ```text
 ///   each subqueue    0 ............ next ............ end
@@ -25,6 +27,10 @@ pub struct Selecting {
     is_news: bool,
     /// The first position of each subqueue to which a message was requeued since the last change.
     returned: BTreeMap<usize, Position>,
+    /// The browsers; none: there are none.
+    browsers: Option<Box<Browsers>>,
+    /// Number of consumers with selectors, and one for the browsers: what every message asks.
+    members: usize,
 }
 
 #[derive(Debug)]
@@ -60,9 +66,9 @@ pub enum Choice {
 }
 
 impl Selecting {
-    /// Whether no consumer has a selector.
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+    /// Whether no consumer has a selector, and nobody browses.
+    pub const fn is_empty(&self) -> bool {
+        self.members == 0
     }
 
     /// Adds a consumer with its selector.
@@ -73,11 +79,13 @@ impl Selecting {
             rest: Rest::No,
         };
         self.all.insert(consumer, one);
+        self.count();
     }
 
     /// Removes a consumer.
     pub fn remove(&mut self, consumer: ConsumerId) {
         self.all.remove(&consumer);
+        self.count();
         // Entries are removed in bulk: a connection may close with thousands.
         if self.resting.len() > 2 * self.all.len() {
             self.resting
@@ -124,6 +132,12 @@ impl Selecting {
 
     /// Notes a requeued message: consumers that had passed its position look at it again.
     pub fn requeued(&mut self, position: Position) {
+        if self.is_empty() {
+            return;
+        }
+        if let Some(browsers) = &mut self.browsers {
+            browsers.note_news();
+        }
         if self.all.is_empty() {
             return;
         }
@@ -135,6 +149,47 @@ impl Selecting {
     /// Notes that messages were paged in: consumers that wait for one go on.
     pub fn paged_in(&mut self) {
         self.is_news = !self.all.is_empty();
+        if let Some(browsers) = &mut self.browsers {
+            browsers.paged_in();
+        }
+    }
+
+    fn count(&mut self) {
+        self.members = self.all.len() + usize::from(self.browsers.is_some());
+    }
+
+    /// Adds a browser with its selector; `entered` is the number of messages that have entered the
+    /// queue.
+    pub fn add_browser(&mut self, id: ConsumerId, selector: Option<Arc<Selector>>, entered: u64) {
+        let browsers = self.browsers.get_or_insert_default();
+        browsers.add(id, selector, entered);
+        self.count();
+    }
+
+    /// Removes a browser.
+    pub fn remove_browser(&mut self, id: ConsumerId) {
+        if let Some(browsers) = &mut self.browsers {
+            browsers.remove(id);
+        }
+        self.browsers.take_if(|browsers| browsers.is_empty());
+        self.count();
+    }
+
+    /// The browsers, if there are some.
+    pub fn browsers(&mut self) -> Option<&mut Browsers> {
+        self.browsers.as_deref_mut()
+    }
+
+    /// The ids of all browsers.
+    pub fn browser_ids(&self) -> impl Iterator<Item = ConsumerId> {
+        self.browsers.iter().flat_map(|browsers| browsers.ids())
+    }
+
+    /// Whether browsers are to be put on the worklist now; `entered` is the number of messages that
+    /// have entered the queue.
+    pub fn wakes_browsers(&mut self, entered: u64) -> bool {
+        let browsers = self.browsers.as_mut();
+        browsers.is_some_and(|browsers| browsers.schedule(entered))
     }
 
     /// The next message that a consumer wants, the highest priority first, after examining at most

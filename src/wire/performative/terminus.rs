@@ -1,7 +1,6 @@
 //! Which fields of a peer's terminus are read, and repeated in the answer. [AMQP 3.5.3, 3.5.4]
 //!
-//! Termini live as long as their link, keep nothing beyond it and give each message to one
-//! receiver. A field that asks for more than that reads as absent, and so does one with a value
+//! Termini live as long as their link and keep nothing beyond it. A field that asks for more than that reads as absent, and so does one with a value
 //! that the specification does not define: it must not cost the peer its link, nor be repeated as
 //! if it were granted.
 
@@ -66,7 +65,7 @@ fn keeps(code: u64, index: u32, raw: &[u8]) -> bool {
     match index {
         DURABLE | TIMEOUT => value.uint() == Ok(0),
         EXPIRY_POLICY => value.symbol() == Ok("link-detach"),
-        // The owner of the engine refuses "copy": a receiver that only browses must not consume.
+        // The owner of the engine keeps both: a receiver that asks for copies takes nothing.
         DISTRIBUTION_MODE if code == codes::SOURCE => {
             matches!(value.symbol(), Ok("move" | "copy"))
         }
