@@ -17,8 +17,8 @@ use super::links::{Consumer, LINKS_MAX, LinkId, LinkKind};
 use super::management::is_pair_half;
 use super::publisher::{Destination, Publisher};
 use super::terminus::{
-    browses, check_outcomes, consumer_timeout, death_evidence, deaths_encoding,
-    exclusive, priority, selector, source_address, target_address,
+    browses, check_outcomes, consumer_timeout, death_evidence, deaths_encoding, exclusive,
+    priority, selector, source_address, target_address,
 };
 use super::work::{Ask, Work};
 use crate::access::Right;

@@ -10,7 +10,7 @@ use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConsumerId, Position, QueueId, invariant};
 use crate::broker::arguments::QueueType;
-use crate::broker::queue::{Sight, Slot};
+use crate::broker::queue::{Browsers, Sight, Slot};
 use crate::broker::{Browse, Effect, Reply};
 
 impl Core {
@@ -112,7 +112,7 @@ impl Core {
         browsers.begin();
         while left > 0
             && let Some(queue) = self.queues.get_mut(&id)
-            && let Some(browser) = queue.selecting.browsers().and_then(|all| all.pop())
+            && let Some(browser) = queue.selecting.browsers().and_then(Browsers::pop)
         {
             left -= 1;
             self.serve_browser(turn, (id, browser), &mut left);
@@ -185,14 +185,12 @@ impl Core {
         let Some(slot) = queue.and_then(|queue| queue.messages.slot(position)) else {
             return invariant!(broken, "a message that is copied is in memory");
         };
-        match self.clients.assign(consumer, slot.size_bytes) {
-            Ok(taker) => {
-                let delivery = describe(consumer, position, slot);
-                let copy = (taker.connection, Effect::Deliver(delivery));
-                turn.effects.outgoing.push(copy);
-            }
-            Err(_) => invariant!(broken, "who had room has it"),
-        }
+        let Ok(taker) = self.clients.assign(consumer, slot.size_bytes) else {
+            return invariant!(broken, "who had room has it");
+        };
+        let delivery = describe(consumer, position, slot);
+        let copy = (taker.connection, Effect::Deliver(delivery));
+        turn.effects.outgoing.push(copy);
     }
 
     /// Whether a link browses.

@@ -1,14 +1,13 @@
 //! What a link may be. [AMQP 2.6.3]
 
 use super::super::terminus::death_evidence;
-use super::support::{Scene, message, receiver, section, sender};
+use super::support::{Scene, receiver, section, sender};
 use crate::base::{ConnectionId, HoldBudget, Lsn, Name, limits};
 use crate::broker::{Command, Destination, QueueCommand, TopologyCommand};
 use crate::deaths::{Encoding, EvidenceLevel};
 use crate::link::Event;
 use crate::wire::performative::{
-    Attach, DistributionMode, SenderSettleMode, Source, Symbol, Target, TargetArchetype, Value,
-    fields,
+    Attach, SenderSettleMode, Source, Symbol, Target, TargetArchetype, Value, fields,
 };
 
 fn check(scene: &mut Scene, client: usize, what: &str, attach: Attach, expect: &str) {
@@ -102,34 +101,6 @@ fn what_is_not_offered_is_refused_at_the_link() {
             with(key, bad.clone()),
             "amqp:invalid-field",
         );
-    }
-}
-
-// [AMQP 3.5.7] A browser (JMS `QueueBrowser`, `cli-proton --recv-browse`) was answered with the mode that
-// it asked for, and then took the messages out of the queue.
-#[test]
-fn receiver_that_only_wants_to_look_is_refused_and_takes_nothing() {
-    let mut scene = Scene::new();
-    let client = scene.client();
-    scene.queue("q", &[]);
-    let publisher = scene.publisher(client, Some("/queues/q"));
-    scene.publish(client, publisher, &message(b"m"));
-    let with = |mode: DistributionMode, dynamic: bool| {
-        let mut attach = receiver("r", "/queues/q");
-        if let Some(source) = &mut attach.source {
-            source.distribution_mode = Some(mode);
-            source.dynamic = dynamic;
-            source.address.take_if(|_| dynamic);
-        }
-        attach
-    };
-    for (mode, dynamic, expect) in [
-        (DistributionMode::Copy, false, "amqp:not-implemented"),
-        (DistributionMode::Copy, true, "amqp:not-implemented"),
-        (DistributionMode::Move, false, ""),
-    ] {
-        check(&mut scene, client, "mode", with(mode, dynamic), expect);
-        assert_eq!(scene.counts("q"), (1, 0));
     }
 }
 

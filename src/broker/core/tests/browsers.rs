@@ -53,7 +53,11 @@ fn everything_is_seen_in_order_and_stays_then_the_end_is_told() {
     s.drain(b, 20);
     assert_eq!(drained(&mut s, b), [20], "it is at the end already");
     let after = s.info("q");
-    assert_eq!(format!("{before:?}"), format!("{after:?}"), "nothing changed");
+    assert_eq!(
+        format!("{before:?}"),
+        format!("{after:?}"),
+        "nothing changed"
+    );
     assert_eq!(after.consumer_count, 0);
     assert_eq!(s.bodies("q"), ["a", "b", "c"]);
 }
@@ -77,7 +81,13 @@ fn with_credit_left_it_goes_on_with_what_arrives() {
 #[test]
 fn no_outcome_has_an_effect_and_each_is_settled_as_it_is_true() {
     let mut s = Scenario::new();
-    s.queue("q", &[("x-delivery-limit", number(1)), ("x-queue-type", super::scenario::text("quorum"))]);
+    s.queue(
+        "q",
+        &[
+            ("x-delivery-limit", number(1)),
+            ("x-queue-type", super::scenario::text("quorum")),
+        ],
+    );
     s.queue("dead", &[]);
     s.publish_all("q", &["a"; 4]);
     let outcomes = [
@@ -129,10 +139,12 @@ fn what_is_held_is_not_seen_and_a_place_that_died_is_passed() {
     let b = browser(&mut s, 1, |_| {});
     s.credit(b, 1);
     assert_eq!(seen(&mut s, b), ["c"]);
-    let next = s.core.queue("q").unwrap().messages.find(
-        queue::MessageState::Ready,
-        Position(3),
-    );
+    let next = s
+        .core
+        .queue("q")
+        .unwrap()
+        .messages
+        .find(queue::MessageState::Ready, Position(3));
     s.apply(Command::Queue(QueueCommand::Discard {
         connection: None,
         name: Name::from("q"),
@@ -277,9 +289,15 @@ fn the_queue_of_another_connection_is_locked_and_a_missing_one_is_not_found() {
         selector: None,
     };
     let locked = s.apply(Command::Browse(browse("q")));
-    assert!(matches!(locked, Reply::Refused(Error::Locked { .. })), "{locked:?}");
+    assert!(
+        matches!(locked, Reply::Refused(Error::Locked { .. })),
+        "{locked:?}"
+    );
     let missing = s.apply(Command::Browse(browse("none")));
-    assert!(matches!(missing, Reply::Refused(Error::NotFound { .. })), "{missing:?}");
+    assert!(
+        matches!(missing, Reply::Refused(Error::NotFound { .. })),
+        "{missing:?}"
+    );
     browser(&mut s, 1, |browse| {
         (browse.connection, browse.session) = (other, session);
     });
@@ -298,7 +316,11 @@ fn copies_in_flight_are_bounded_like_deliveries() {
     let b = browser(&mut s, 1, |_| {});
     s.credit(b, 10);
     let first = s.taken(b);
-    assert_eq!(first.len(), 2, "no more unsettled ones than a session may have");
+    assert_eq!(
+        first.len(),
+        2,
+        "no more unsettled ones than a session may have"
+    );
     s.apply(Command::SettleRun(SettleRun {
         consumer: b,
         positions: vec![first[0].position],
@@ -308,7 +330,11 @@ fn copies_in_flight_are_bounded_like_deliveries() {
     s.detach(b);
     let b = browser(&mut s, 2, |_| {});
     s.credit(b, 10);
-    assert_eq!(seen(&mut s, b), ["a", "b"], "its unsettled copies went with it");
+    assert_eq!(
+        seen(&mut s, b),
+        ["a", "b"],
+        "its unsettled copies went with it"
+    );
     s.detach(b);
     s.apply(Command::ConnectionRoom {
         connection: CONNECTION,
@@ -407,7 +433,11 @@ fn evicted_messages_are_read_a_block_at_a_time() {
     }
     assert_eq!(got, all);
     assert_eq!(drained(&mut s, b).last(), Some(&100));
-    assert!(out(&s) >= 24, "what was read leaves memory again: {}", out(&s));
+    assert!(
+        out(&s) >= 24,
+        "what was read leaves memory again: {}",
+        out(&s)
+    );
 }
 
 /// Thousands of messages, and many browsers at the end of a queue, are looked at in slices.
@@ -450,6 +480,8 @@ fn no_hold_is_long_and_many_browsers_come_to_rest() {
         assert_eq!(seen(&mut s, b).len(), 40);
     }
     s.publish_all("q", &["new"]);
-    let got: usize = (101..=600).map(|id| seen(&mut s, ConsumerId(id)).len()).sum();
+    let got: usize = (101..=600)
+        .map(|id| seen(&mut s, ConsumerId(id)).len())
+        .sum();
     assert_eq!(got, 500);
 }
