@@ -23,9 +23,7 @@ impl Core {
                 consumer,
                 limit,
                 drain,
-            } => {
-                self.consumer_flow(turn, consumer, limit, drain);
-            }
+            } => self.consumer_flow(turn, consumer, limit, drain),
             Command::ConnectionRoom {
                 connection,
                 limit_bytes,

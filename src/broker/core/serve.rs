@@ -39,12 +39,7 @@ impl Core {
             selecting_ns: 0,
         };
         if !queue.selecting.is_empty() {
-            for consumer in queue.selecting.take_idle(queue.counters.entered) {
-                assigning.clients.unpark(queue, consumer);
-            }
-            if queue.selecting.wakes_browsers(queue.counters.entered) {
-                self.work.push_back(Work::Browse(id));
-            }
+            self.work.extend(assigning.clients.rouse(queue));
         }
         assigning.assign(turn, queue, &mut left, &mut dead);
         let (wanted, selecting_ns) = (assigning.wanted, assigning.selecting_ns);
@@ -205,6 +200,18 @@ impl Clients {
             return Ok(false);
         }
         self.room(consumer).map(|()| true)
+    }
+
+    /// Wakes those that had found nothing more, if something changed since: consumers at once, browsers
+    /// by the item of work that is returned.
+    #[cold]
+    #[inline(never)]
+    fn rouse(&mut self, queue: &mut Queue) -> Option<Work> {
+        for consumer in queue.selecting.take_idle(queue.counters.entered) {
+            self.unpark(queue, consumer);
+        }
+        let browses = queue.selecting.wakes_browsers(queue.counters.entered);
+        browses.then_some(Work::Browse(queue.id))
     }
 
     /// Puts a consumer that had found nothing it wanted into its queue's ring again.
