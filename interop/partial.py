@@ -67,6 +67,15 @@ PARTIAL = {
 }
 
 
+# Scenarios that only some clients have; the table shows `-` for the others.
+ONLY = {"browse": ("proton", "qpid-jms")}
+
+
+def has(client, scenario):
+    """whether a client has the scenario at all"""
+    return client in ONLY.get(scenario, (client,))
+
+
 def partial(client, scenario):
     """why a scenario of a client shows less than its row says; None if it shows all of it"""
     version, reasons = PARTIAL.get(client, ("", {}))

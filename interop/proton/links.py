@@ -1,6 +1,6 @@
 """Outcomes, credit, drain, termini, filters."""
 from proton import Condition, Delivery, Message, symbol
-from proton.reactor import AtMostOnce, LinkOption, Selector
+from proton.reactor import AtMostOnce, Copy, LinkOption, Selector
 
 from base import empty, outcome, refused, settle, take
 from shared import TIMEOUT_S, equal, until
@@ -178,7 +178,32 @@ def selector(scene):
     equal([rest.receive().body for _ in range(3)], ["blue", "green", "blue"], "the rest")
 
 
+def browse(scene):
+    queue = scene.queue()
+    scene.publish(queue, *[Message(id=n, properties={"even": n % 2 == 0}, body=n) for n in range(4)])
+    browser = scene.receiver(queue, name="browser", credit=0, options=Copy())
+    equal(browser.link.remote_source.distribution_mode, browser.link.source.DIST_MODE_COPY, "mode of the answer")
+    browser.link.drain(10)
+    scene.connection.wait(lambda: browser.link.credit == 0, timeout=TIMEOUT_S)
+    equal([take(browser).body for _ in range(4)], [0, 1, 2, 3], "what is there")
+    for said in (Delivery.ACCEPTED, Delivery.RELEASED, Delivery.REJECTED):
+        settle(browser, said)
+    settle(browser, Delivery.MODIFIED, failed=True, undeliverable=True)
+    scene.publish(queue, Message(id=4, body=4))
+    browser.flow(1)
+    equal(take(browser).body, 4, "what arrives")
+    even = scene.receiver(queue, name="even", options=[Copy(), Selector("even = TRUE")])
+    equal([take(even).id for _ in range(2)], [0, 2], "what the selector wants")
+    empty(even)
+    equal(scene.count(queue), 5, "left in the queue")
+    receiver = scene.receiver(queue)
+    first = receiver.receive()
+    equal((first.body, first.first_acquirer, first.delivery_count), (0, True, 0), "untouched")
+    browser.close()
+    even.close()
+
+
 SCENARIOS = {"outcomes": outcomes, "refusals": refusals, "credit": credit, "drain": drain,
              "presettled": presettled, "anonymous-terminus": anonymous_terminus,
              "attach-refused": attach_refused, "deleted": deleted, "dynamic": dynamic,
-             "selector": selector}
+             "selector": selector, "browse": browse}

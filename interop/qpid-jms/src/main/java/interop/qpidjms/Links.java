@@ -10,8 +10,10 @@ import interop.Runner.Scenario;
 import jakarta.jms.Message;
 import jakarta.jms.MessageConsumer;
 import jakarta.jms.MessageProducer;
+import jakarta.jms.QueueBrowser;
 import jakarta.jms.Session;
 import jakarta.jms.TextMessage;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -31,6 +33,7 @@ final class Links {
         SCENARIOS.put("deleted", Links::deleted);
         SCENARIOS.put("dynamic", Links::dynamic);
         SCENARIOS.put("selector", Links::selector);
+        SCENARIOS.put("browse", Links::browse);
     }
 
     private static Message comes(MessageConsumer consumer, String text, int count) throws Exception {
@@ -209,6 +212,34 @@ final class Links {
         for (String colour : List.of("blue", "green", "blue")) {
             Scene.textIs(colour, rest);
         }
+    }
+
+    /** JMS gives no outcomes for what it browses, and ends with a drain. */
+    private static void browse(Scene scene) throws Exception {
+        String queue = scene.queue("");
+        for (int number = 0; number < 4; number++) {
+            var message = scene.session.createTextMessage(Integer.toString(number));
+            message.setBooleanProperty("even", number % 2 == 0);
+            scene.publish(queue, message);
+        }
+        var session = Scene.session(scene.connect(""));
+        var address = session.createQueue("/queues/" + queue);
+        equal("what is there", texts(session.createBrowser(address)), List.of("0", "1", "2", "3"));
+        equal("what the selector wants", texts(session.createBrowser(address, "even = TRUE")),
+                List.of("0", "2"));
+        equal("left in the queue", scene.count(queue), 4L);
+        var consumer = scene.consumer(queue);
+        Scene.settle(comes(consumer, "0", 1), Scene.ACCEPTED);
+        equal("without the first", texts(session.createBrowser(address)), List.of("1", "2", "3"));
+    }
+
+    private static List<String> texts(QueueBrowser browser) throws Exception {
+        var texts = new ArrayList<String>();
+        for (var messages = browser.getEnumeration(); messages.hasMoreElements(); ) {
+            texts.add(((TextMessage) messages.nextElement()).getText());
+        }
+        browser.close();
+        return texts;
     }
 
     private Links() {}
