@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::{ConnectionId, Lsn, Meter, Name, Position, QueueId};
-use crate::broker::event::VhostEvent;
+use crate::broker::event_runs::EventRuns;
 use crate::broker::queue::Garbage;
 use crate::broker::{Effect, ObjectKind, Record, Warning};
 use crate::deaths::{Evidence, QuarantineCause, Reason};
@@ -30,7 +30,7 @@ pub struct Effects {
     /// Log lines, rate-limited.
     pub log: Vec<LogEvent>,
     /// What happened, in order; told and kept outside of the core's lock.
-    pub events: Vec<VhostEvent>,
+    pub events: EventRuns,
     /// Messages to free after the core's lock is released: freeing takes longer than the rest of a
     /// batch.
     pub garbage: Vec<Garbage>,

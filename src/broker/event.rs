@@ -2,7 +2,7 @@
 //! [evidence part 10]
 //!
 //! ```text
-//!   Core::tell --> Effects::events --> VhostEvent::keep, behind the core's lock --> the ring of the node
+//!   Core::tell --> Effects::events, in runs --> EventItem::keep, behind the core's lock --> the ring of the node
 //! ```
 //!
 //! One message makes one event of one step: a death says what became of the dead letter, so that a drop
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::DropCause;
 use super::death_counts::DeathOutcome;
 use super::redrive::{RedriveCause, RedriveCounts, RedriveOutcome, RedriveState};
-use crate::base::limits::{EVENT_HEAD_BYTES_MAX, EVENT_TARGETS_MAX};
+use crate::base::limits::EVENT_TARGETS_MAX;
 use crate::base::{Name, Position, Timestamp};
 use crate::deaths::{Entry, Evidence, History, Reason};
 use crate::message::{Message, Route};
@@ -89,6 +89,21 @@ pub enum EventKind {
     },
 }
 
+impl EventKind {
+    /// The queues that took the message.
+    pub const fn targets(&self) -> Option<&EventTargets> {
+        match self {
+            Self::Death { targets, .. }
+            | Self::DeadLettered { targets, .. }
+            | Self::Redriven { targets, .. } => Some(targets),
+            Self::Dropped { .. }
+            | Self::Quarantined { .. }
+            | Self::Redrive(_)
+            | Self::ConsumerTimeout { .. } => None,
+        }
+    }
+}
+
 /// The state of a redrive, and how far it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RedriveNews {
@@ -151,11 +166,6 @@ impl EventTargets {
         }
     }
 }
-
-/// Estimated memory of a kept event without what it points to, in bytes.
-const EVENT_BYTES: usize = size_of::<VhostEvent>() + 32;
-/// Estimated memory of the allocation of a message, in bytes.
-const MESSAGE_BYTES: usize = 160;
 
 impl VhostEvent {
     /// The words for what it is, of which the first counts: a death that ends in a drop or in the
@@ -222,48 +232,7 @@ impl VhostEvent {
 
     /// The queues that took the message.
     pub const fn targets(&self) -> Option<&EventTargets> {
-        match &self.kind {
-            EventKind::Death { targets, .. }
-            | EventKind::DeadLettered { targets, .. }
-            | EventKind::Redriven { targets, .. } => Some(targets),
-            _ => None,
-        }
-    }
-
-    /// Lets go of the body of its message, and keeps what is in front of it.
-    #[must_use]
-    pub fn keep(mut self) -> Self {
-        if let Some(about) = &mut self.message
-            && let Some(message) = about.message.take()
-        {
-            about.history = message.history().cloned();
-            about.message = message.head(EVENT_HEAD_BYTES_MAX).map(Arc::new);
-        }
-        self
-    }
-
-    /// Estimated memory of a kept event, in bytes. A history that it shares with `before` counts there.
-    pub fn kept_bytes(&self, before: Option<&Self>) -> usize {
-        let mut bytes = EVENT_BYTES;
-        if let Some(targets) = self.targets() {
-            bytes += targets.names.len().saturating_sub(1) * size_of::<Name>();
-        }
-        let Some(about) = &self.message else {
-            return bytes;
-        };
-        if let Some(message) = &about.message {
-            bytes += MESSAGE_BYTES + message.head_bytes() + message.annotation_bytes();
-        }
-        let shared = before.and_then(|before| before.message.as_ref()?.history.as_ref());
-        if let Some(history) = &about.history
-            && !shared.is_some_and(|shared| Arc::ptr_eq(shared, history))
-        {
-            bytes += history.about_bytes();
-        }
-        if let Some(unwritten) = &about.unwritten {
-            bytes += unwritten.evidence.as_ref().map_or(0, |it| it.bytes());
-        }
-        bytes
+        self.kind.targets()
     }
 }
 

@@ -23,6 +23,7 @@ mod effect;
 mod effects;
 mod error;
 pub mod event;
+pub mod event_runs;
 pub mod exchange;
 mod fact;
 mod foresight;

@@ -103,15 +103,20 @@ impl Message {
         self.bare as usize + self.ends.application_properties as usize
     }
 
+    /// Whether there is something in front of its body, and not more than `bytes_max`.
+    #[inline]
+    pub fn has_head(&self, bytes_max: usize) -> bool {
+        let edited = self.edited.as_ref().map_or(0, |edited| edited.pairs.len());
+        (1..=bytes_max).contains(&(self.head_bytes() + edited))
+    }
+
     /// What is in front of its body, without that and its history; none if there is nothing, or more than
     /// `bytes_max`.
     pub fn head(&self, bytes_max: usize) -> Option<Self> {
-        let length = self.head_bytes();
-        let edited = self.edited.as_ref().map_or(0, |edited| edited.pairs.len());
-        if length + edited == 0 || length + edited > bytes_max {
+        if !self.has_head(bytes_max) {
             return None;
         }
-        let head = self.storage.as_slice().get(..length)?;
+        let head = self.storage.as_slice().get(..self.head_bytes())?;
         let (properties, all) = (self.ends.properties, self.ends.application_properties);
         Some(Self {
             storage: Storage::Copied(Arc::from(head)),

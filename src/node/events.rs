@@ -16,6 +16,7 @@ use crate::base::locks::{RankedMutex, RankedRwLock, rank};
 use crate::base::{Lsn, Name, Position};
 use crate::broker::Core;
 use crate::broker::event::{EventNumbers, VhostEvent};
+use crate::broker::event_runs::{EventItem, EventRun, EventRuns};
 
 /// Events that are let go of under one hold of a ring's lock when all rings have too many bytes.
 const TRIM: usize = 256;
@@ -54,14 +55,16 @@ pub(crate) struct VhostEvents {
 /// Events of holds of the core's lock that ended, or are about to.
 #[derive(Debug, Default)]
 struct Staged {
-    events: Vec<VhostEvent>,
+    events: EventRuns,
     /// The record that the last of them waits for.
     lsn: Lsn,
 }
 
 #[derive(Debug, Default)]
 struct Ring {
-    kept: VecDeque<Kept>,
+    runs: VecDeque<KeptRun>,
+    /// The items of all runs; of the first run those that are left.
+    items: VecDeque<EventItem>,
     /// Number of events that were let go of.
     passed: u64,
     /// The number of the last of them.
@@ -72,11 +75,13 @@ struct Ring {
 }
 
 #[derive(Debug)]
-struct Kept {
-    event: VhostEvent,
+struct KeptRun {
+    run: EventRun,
+    /// Number of events before its first one, since the start.
+    index: u64,
     /// The record that it waits for.
     lsn: Lsn,
-    bytes: u32,
+    bytes: usize,
 }
 
 /// Where a reader of one ring is.
@@ -177,13 +182,9 @@ impl Default for Events {
 
 impl VhostEvents {
     /// Takes the events of a hold of the core's lock, under that lock; `lsn`: its last record.
-    pub(super) fn stage(&self, events: &mut Vec<VhostEvent>, lsn: Lsn) {
+    pub(super) fn stage(&self, events: &mut EventRuns, lsn: Lsn) {
         let mut staged = self.staged.lock();
-        if staged.events.is_empty() {
-            std::mem::swap(&mut staged.events, events);
-        } else {
-            staged.events.append(events);
-        }
+        staged.events.append(events);
         staged.lsn = staged.lsn.max(lsn);
     }
 
@@ -199,12 +200,7 @@ impl VhostEvents {
         }
         ring.lsn = ring.lsn.max(lsn);
         let before = ring.bytes;
-        for event in events.drain(..) {
-            ring.push(event.keep());
-            if ring.kept.len() > EVENTS_KEPT_MAX {
-                ring.pop();
-            }
-        }
+        ring.add(&mut events);
         let after = ring.bytes;
         drop(ring);
         let all = self.shared.change(before, after);
@@ -215,7 +211,7 @@ impl VhostEvents {
     }
 
     /// Lets the next events have the memory of those that were settled, unless it is much.
-    fn reuse(&self, events: Vec<VhostEvent>) {
+    fn reuse(&self, events: EventRuns) {
         if events.capacity() > STAGED_KEPT_MAX {
             return;
         }
@@ -240,10 +236,7 @@ impl VhostEvents {
     /// A cursor behind the event with this number, and whether later ones were let go of.
     pub(crate) fn behind(&self, number: u64) -> (EventCursor, bool) {
         let ring = self.ring.lock();
-        let before = ring
-            .kept
-            .partition_point(|kept| kept.event.number <= number);
-        let index = ring.passed + before as u64;
+        let index = ring.behind(number);
         (EventCursor { index }, ring.passed_to > number)
     }
 
@@ -257,39 +250,45 @@ impl VhostEvents {
         let ring = self.ring.lock();
         let missed = ring.passed.saturating_sub(cursor.index);
         let index = cursor.index.max(ring.passed);
-        let skipped = usize::try_from(index - ring.passed).unwrap_or(usize::MAX);
-        let is_told = |kept: &&Kept| kept.lsn <= durable && kept.event.number < below;
-        let behind = ring.kept.range(skipped.min(ring.kept.len())..);
-        let events: Vec<_> = behind
-            .take(count)
-            .take_while(is_told)
-            .map(|kept| Arc::new(kept.event.clone()))
-            .collect();
-        let next = ring.kept.get(skipped + events.len());
-        EventsRead {
+        let is_told = |kept: &KeptRun, number| kept.lsn <= durable && number < below;
+        let mut read = EventsRead {
             from: EventCursor { index },
-            next: next.map(|kept| kept.event.number),
-            events,
             missed,
+            ..EventsRead::default()
+        };
+        for (kept, number, item) in ring.events_from(index) {
+            if read.events.len() >= count || !is_told(kept, number) {
+                read.next = Some(number);
+                break;
+            }
+            read.events.push(Arc::new(kept.run.event(number, item)));
         }
+        read
     }
 
     /// The latest event about a message that was at this position of a queue.
     pub(crate) fn last_of(&self, queue: &str, position: Position) -> Option<Arc<VhostEvent>> {
         let ring = self.ring.lock();
-        let is_of_it = |event: &VhostEvent| {
-            let at = event.message.as_ref().map(|message| message.position);
-            at == Some(position) && *event.queue == *queue
-        };
-        let mut kept = ring.kept.iter().rev();
-        let found = kept.find(|kept| is_of_it(&kept.event))?;
-        Some(Arc::new(found.event.clone()))
+        let mut end = ring.items.len();
+        for kept in ring.runs.iter().rev() {
+            let begin = ring.place(kept.index);
+            let is_of_queue = kept.run.queue_of_messages().map(|name| &**name) == Some(queue);
+            let mut items = ring.items.range(begin..end);
+            if is_of_queue && let Some(found) = items.rposition(|item| item.is_at(position)) {
+                let place = begin + found;
+                let number = kept.run.first + (ring.passed + place as u64 - kept.index);
+                return Some(Arc::new(kept.run.event(number, ring.items.get(place)?)));
+            }
+            end = begin;
+        }
+        None
     }
 
     /// The number of the oldest event, if there is one.
     fn oldest(&self) -> Option<u64> {
         let ring = self.ring.lock();
-        ring.kept.front().map(|kept| kept.event.number)
+        let (_, number, _) = ring.events_from(ring.passed).next()?;
+        Some(number)
     }
 
     /// Lets go of some of the oldest events.
@@ -298,9 +297,9 @@ impl VhostEvents {
         let before = ring.bytes;
         let mut gone = Vec::with_capacity(count);
         while gone.len() < count
-            && let Some(kept) = ring.pop()
+            && let Some(event) = ring.pop()
         {
-            gone.push(kept);
+            gone.push(event);
         }
         let after = ring.bytes;
         drop(ring);
@@ -343,26 +342,77 @@ impl SharedEvents {
 impl Ring {
     /// Number of all events since the start.
     fn end(&self) -> u64 {
-        self.passed + self.kept.len() as u64
+        self.passed + self.items.len() as u64
     }
 
-    fn push(&mut self, event: VhostEvent) {
-        let before = self.kept.back().map(|kept| &kept.event);
-        let bytes = event.kept_bytes(before);
-        self.bytes += bytes;
-        self.kept.push_back(Kept {
-            event,
-            lsn: self.lsn,
-            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-        });
+    /// Where the item of the event with this index is; 0 for those that were let go of.
+    fn place(&self, index: u64) -> usize {
+        usize::try_from(index.saturating_sub(self.passed)).unwrap_or(usize::MAX)
     }
 
-    fn pop(&mut self) -> Option<Kept> {
-        let kept = self.kept.pop_front()?;
-        self.bytes = self.bytes.saturating_sub(kept.bytes as usize);
+    /// Adds events, and lets go of the oldest above the limit.
+    fn add(&mut self, events: &mut EventRuns) {
+        let (runs, items) = events.drain();
+        let mut index = self.end();
+        for run in runs {
+            let bytes = run.kept_bytes(self.runs.back().map(|kept| &kept.run));
+            self.bytes += bytes;
+            let (lsn, count) = (self.lsn, run.count as u64);
+            self.runs.push_back(KeptRun {
+                run,
+                index,
+                lsn,
+                bytes,
+            });
+            index += count;
+        }
+        for item in items {
+            let item = item.keep();
+            self.bytes += item.kept_bytes();
+            self.items.push_back(item);
+        }
+        while self.items.len() > EVENTS_KEPT_MAX {
+            self.pop();
+        }
+    }
+
+    /// Lets go of the oldest event: its item, and its run if that was the last of it.
+    fn pop(&mut self) -> Option<(EventItem, Option<KeptRun>)> {
+        let item = self.items.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(item.kept_bytes());
+        let first = self.runs.front()?;
+        self.passed_to = first.run.first + (self.passed - first.index);
         self.passed += 1;
-        self.passed_to = kept.event.number;
-        Some(kept)
+        let is_last = self.passed_to + 1 >= first.run.end();
+        let run = is_last.then(|| self.runs.pop_front()).flatten();
+        if let Some(run) = &run {
+            self.bytes = self.bytes.saturating_sub(run.bytes);
+        }
+        Some((item, run))
+    }
+
+    /// The index behind the event with this number.
+    fn behind(&self, number: u64) -> u64 {
+        let runs = self.runs.partition_point(|kept| kept.run.first <= number);
+        let Some(kept) = runs.checked_sub(1).and_then(|last| self.runs.get(last)) else {
+            return self.passed;
+        };
+        let of_run = number.saturating_add(1).min(kept.run.end()) - kept.run.first;
+        self.passed.max(kept.index + of_run)
+    }
+
+    /// The events from this index on, with their numbers.
+    fn events_from(&self, index: u64) -> impl Iterator<Item = (&KeptRun, u64, &EventItem)> {
+        let runs = self.runs.partition_point(|kept| kept.index <= index);
+        let runs = self.runs.range(runs.saturating_sub(1)..);
+        let numbered = runs.flat_map(move |kept| {
+            let skipped = index.saturating_sub(kept.index);
+            (kept.run.first + skipped..kept.run.end()).map(move |number| (kept, number))
+        });
+        let items = self.items.range(self.place(index).min(self.items.len())..);
+        numbered
+            .zip(items)
+            .map(|((kept, number), item)| (kept, number, item))
     }
 }
 
@@ -370,23 +420,35 @@ impl Ring {
 mod tests {
     use super::*;
     use crate::base::{Seed, Timestamp};
-    use crate::broker::event::EventKind;
+    use crate::broker::event::{EventKind, EventMessage};
+    use crate::broker::event_runs::EventDraft;
     use crate::broker::{CoreOptions, DropCause};
+    use crate::deaths::Reason;
 
     const ALL: (Lsn, u64) = (Lsn(u64::MAX), u64::MAX);
 
-    fn event(events: &Events) -> VhostEvent {
-        VhostEvent {
-            number: events.numbers.take(),
-            time: Timestamp(0),
-            queue: Name::from("q"),
-            kind: EventKind::Dropped {
-                reason: None,
-                cause: DropCause::Purged,
-                messages: 1,
-            },
-            message: None,
+    /// Adds events of messages in a row, `alike` of which make a run.
+    fn add(events: &Events, count: u64, alike: u64) -> EventRuns {
+        let mut runs = EventRuns::default();
+        let queue = Name::from("q");
+        for at in 0..count {
+            let kind = EventKind::Quarantined {
+                reason: Reason::Rejected,
+                cause: DropCause::QuarantineFull,
+            };
+            let message = EventMessage {
+                position: Position(at),
+                age_ms: 0,
+                size_bytes: 0,
+                message: None,
+                history: None,
+                unwritten: None,
+            };
+            let time = Timestamp((at / alike).cast_signed());
+            let draft = EventDraft::new(&runs, (time, queue.clone()), kind, Some(message));
+            runs.push(events.numbers.take(), draft);
         }
+        runs
     }
 
     fn ring(events: &Events, vhost: &str) -> Arc<VhostEvents> {
@@ -395,7 +457,7 @@ mod tests {
     }
 
     fn put(events: &Events, ring: &VhostEvents, count: usize, lsn: u64) {
-        let mut some: Vec<VhostEvent> = (0..count).map(|_| event(events)).collect();
+        let mut some = add(events, count as u64, 3);
         ring.stage(&mut some, Lsn(lsn));
         ring.settle();
     }
@@ -435,6 +497,81 @@ mod tests {
         assert!(!ring.behind(5).1);
     }
 
+    /// Runs of 1 to 7 events, several vhosts that take numbers between them, and a ring that is full: whatever is
+    /// asked, the answer is what a list of single events would give.
+    #[test]
+    fn a_ring_of_runs_is_read_like_a_list_of_events() {
+        let events = Events::default();
+        let ring = ring(&events, "v");
+        let mut list: Vec<u64> = Vec::new();
+        for step in 0..4_000_u64 {
+            let first = events.next();
+            put_alike(&events, &ring, 1 + step % 11, 1 + step % 7);
+            list.extend(first..events.next());
+            if step % 3 == 0 {
+                events.numbers.take(); // another vhost's
+            }
+        }
+        let kept = &list[list.len() - EVENTS_KEPT_MAX..];
+        assert_eq!(numbers(&ring.read(ring.start(), usize::MAX, ALL)), kept);
+        for number in [
+            kept[0] - 1,
+            kept[0],
+            kept[1_234],
+            kept[9_999],
+            kept[9_999] + 5,
+        ] {
+            let (cursor, lacks) = ring.behind(number);
+            let behind: Vec<u64> = kept
+                .iter()
+                .copied()
+                .filter(|it| *it > number)
+                .take(50)
+                .collect();
+            let read = ring.read(cursor, 50, ALL);
+            assert_eq!(
+                (numbers(&read), lacks),
+                (behind, number < kept[0] - 1),
+                "{number}"
+            );
+        }
+        let bytes = ring.ring.lock().bytes;
+        assert_eq!(
+            bytes,
+            counted(&ring),
+            "of {} runs",
+            ring.ring.lock().runs.len()
+        );
+    }
+
+    #[test]
+    fn the_latest_event_about_a_position_is_found_in_its_run() {
+        let events = Events::default();
+        let ring = ring(&events, "v");
+        put_alike(&events, &ring, 9, 4);
+        put_alike(&events, &ring, 6, 4);
+        let number = |position| Some(ring.last_of("q", Position(position))?.number);
+        assert_eq!(
+            [number(5), number(6), number(8)],
+            [Some(15), Some(7), Some(9)]
+        );
+        assert_eq!(number(9), None);
+        assert!(ring.last_of("other", Position(5)).is_none());
+    }
+
+    /// Bytes of all that is kept, added up; an item of the first run is not lacking without its run.
+    fn counted(ring: &VhostEvents) -> usize {
+        let ring = ring.ring.lock();
+        let items: usize = ring.items.iter().map(EventItem::kept_bytes).sum();
+        items + ring.runs.iter().map(|kept| kept.bytes).sum::<usize>()
+    }
+
+    fn put_alike(events: &Events, ring: &VhostEvents, count: u64, alike: u64) {
+        let mut some = add(events, count, alike);
+        ring.stage(&mut some, Lsn(0));
+        ring.settle();
+    }
+
     #[test]
     fn the_oldest_of_all_vhosts_go_when_there_are_too_many_bytes() {
         let events = Events::default();
@@ -445,8 +582,8 @@ mod tests {
         let all = events.shared.bytes.load(Ordering::Relaxed);
         events.shared.change(0, full - all); // as if others took the rest
         put(&events, &new, 10, 0);
-        assert_eq!(old.ring.lock().kept.len(), 1_000 - TRIM);
-        assert_eq!(new.ring.lock().kept.len(), 1_010);
+        assert_eq!(old.ring.lock().items.len(), 1_000 - TRIM);
+        assert_eq!(new.ring.lock().items.len(), 1_010);
         events.forget("old");
         let before = events.shared.bytes.load(Ordering::Relaxed);
         drop(old);

@@ -312,16 +312,18 @@ impl Core {
             .as_ref()
             .is_some_and(|pending| pending.targets.is_some());
         let targets = std::mem::take(&mut sent.taken);
-        let news = if letter.waited.is_none() {
-            EventKind::Death {
+        let news = if !is_news {
+            None
+        } else if letter.waited.is_none() {
+            Some(EventKind::Death {
                 reason,
                 outcome,
                 targets,
-            }
+            })
         } else {
-            EventKind::DeadLettered { reason, targets }
+            Some(EventKind::DeadLettered { reason, targets })
         };
-        let about = is_news.then(|| (self.name_of_source(&letter), letter.about(turn.now)));
+        let news = news.and_then(|news| self.draft_of(turn, &letter, news));
         match verdict(&sent, letter.strategy, narrowed) {
             Verdict::Moved { copies_refused } => {
                 self.counters.copies_refused += copies_refused as u64;
@@ -340,8 +342,8 @@ impl Core {
         if durable && is_news {
             self.write_death(source, reason, outcome);
         }
-        if let Some((Some(queue), about)) = about {
-            self.tell(turn, queue, news, Some(about));
+        if let Some(news) = news {
+            self.tell_draft(turn, news);
         }
     }
 

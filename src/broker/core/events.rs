@@ -5,7 +5,8 @@ use super::{Core, Turn};
 use crate::base::limits::EVENT_NUMBERS_RESERVED;
 use crate::base::{Name, Now, Position, QueueId};
 use crate::broker::Fact;
-use crate::broker::event::{EventKind, EventMessage, EventNumbers, Unwritten, VhostEvent};
+use crate::broker::event::{EventKind, EventMessage, EventNumbers, Unwritten};
+use crate::broker::event_runs::{EventDraft, EventItem};
 use crate::broker::memo::MemoFact;
 use crate::broker::queue::MessageState;
 
@@ -56,6 +57,12 @@ impl Core {
         kind: EventKind,
         message: Option<EventMessage>,
     ) {
+        let draft = EventDraft::new(&turn.effects.events, (turn.now.wall, queue), kind, message);
+        self.tell_draft(turn, draft);
+    }
+
+    /// Gives an event its number, and tells it.
+    pub(super) fn tell_draft(&mut self, turn: &mut Turn<'_>, draft: EventDraft) {
         let number = self.events.numbers.take();
         if number >= self.events.below {
             // In the record of this event: a restart goes on behind it.
@@ -64,32 +71,44 @@ impl Core {
             self.recorder
                 .push(Fact::Memo(MemoFact::EventNumbers { below }));
         }
-        turn.effects.events.push(VhostEvent {
-            number,
-            time: turn.now.wall,
-            queue,
-            kind,
-            message,
-        });
+        turn.effects.events.push(number, draft);
+    }
+
+    /// An event of a dead letter; none: nothing says where it died.
+    pub(super) fn draft_of(
+        &self,
+        turn: &Turn<'_>,
+        letter: &Letter,
+        kind: EventKind,
+    ) -> Option<EventDraft> {
+        let age_ms = turn.now.mono.since(letter.arrived);
+        let size_bytes = super::admission::size_bytes(&letter.message);
+        let item = EventItem::new(letter.position, age_ms, size_bytes, &letter.message);
+        let history = letter.message.history();
+        let queue = self.name_of_source(letter)?;
+        let what = (history, None);
+        Some(
+            turn.effects
+                .events
+                .draft((turn.now.wall, queue), kind, what, item),
+        )
     }
 
     /// The same of a dead letter.
     pub(super) fn tell_of(&mut self, turn: &mut Turn<'_>, letter: &Letter, kind: EventKind) {
-        let Some(queue) = self.name_of_source(letter) else {
-            return; // its history names a queue, see there
-        };
-        let about = letter.about(turn.now);
-        self.tell(turn, queue, kind, Some(about));
+        if let Some(draft) = self.draft_of(turn, letter, kind) {
+            self.tell_draft(turn, draft);
+        }
     }
 
     /// The name of the queue that a dead letter died in. One that was its own target, and expired when it
     /// was asked for room, is in the history.
-    pub(super) fn name_of_source(&self, letter: &Letter) -> Option<Name> {
+    fn name_of_source<'a>(&'a self, letter: &'a Letter) -> Option<&'a Name> {
         if let Some(queue) = self.queues.get(&letter.source) {
-            return Some(queue.name.clone());
+            return Some(&queue.name);
         }
         let latest = letter.message.history()?.entries().first()?;
-        Some(latest.queue.clone())
+        Some(&latest.queue)
     }
 
     /// A message in its queue as an event has it. Of one on disk only the size is known.
@@ -124,19 +143,5 @@ impl Core {
             }
         };
         Some((queue.name.clone(), about))
-    }
-}
-
-impl Letter {
-    /// It as an event has it.
-    pub(super) fn about(&self, now: Now) -> EventMessage {
-        EventMessage {
-            position: self.position,
-            age_ms: now.mono.since(self.arrived),
-            size_bytes: super::admission::size_bytes(&self.message),
-            message: Some(self.message.clone()),
-            history: None,
-            unwritten: None,
-        }
     }
 }

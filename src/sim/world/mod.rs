@@ -320,7 +320,7 @@ impl World {
                     .push((delivery.consumer, delivery.position));
             }
         }
-        for event in self.effects.events.drain(..) {
+        for event in self.effects.events.take() {
             if let Err(why) = self.told.add(&event) {
                 self.model.complaints.push(why);
             }

@@ -91,8 +91,7 @@ impl Scenario {
         }
         self.records.append(&mut self.effects.records);
         self.log.append(&mut self.effects.log);
-        let events = self.effects.events.drain(..);
-        self.events.extend(events.map(VhostEvent::keep));
+        self.events.extend(self.effects.events.take());
     }
 
     /// Whether the journal was told nothing but which numbers events have.
