@@ -117,10 +117,10 @@ fn a_kept_event_has_no_body_and_shares_its_history() {
         about(0).message.is_none(),
         "nothing is in front of its body"
     );
-    let history = about(1).history.as_ref().expect("it died");
+    let history = about(1).history.clone().expect("it died");
     let in_target = s.take(2, "dlq", 2);
     let of_letter = in_target[1].message.history().expect("it died");
-    assert!(Arc::ptr_eq(history, of_letter), "no copy is kept");
+    assert!(Arc::ptr_eq(&history, of_letter), "no copy is kept");
 }
 
 #[test]
