@@ -470,7 +470,7 @@ pub struct Consume {
 
 impl Consume {
     /// The same link, if it only wants to look.
-    pub fn to_look(self) -> Browse {
+    pub fn into_browse(self) -> Browse {
         Browse {
             connection: self.connection,
             session: self.session,

@@ -224,7 +224,7 @@ impl Gateway {
                 evidence,
             };
             let command = if browses {
-                Command::Browse(consume.to_look())
+                Command::Browse(consume.into_browse())
             } else {
                 Command::Consume(consume)
             };
