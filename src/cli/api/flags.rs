@@ -246,15 +246,30 @@ impl Flags {
         command.args(others.map(Flag::argument))
     }
 
-    /// Reads the flags behind a command, and those before it.
+    /// Reads the flags behind a command, and those before it: also those between the words of a group
+    /// such as `declare queue`. Of one that is typed twice the last one counts.
     pub(in crate::cli) fn read(before: &ArgMatches, behind: &ArgMatches) -> Self {
+        let mut places = vec![before];
+        places.extend(std::iter::successors(Some(behind), |matches| {
+            Some(matches.subcommand()?.1)
+        }));
+        let innermost = places.last().copied().unwrap_or(behind);
         let value = |flag: &Flag| {
             let id = flag.id();
-            let is_before = is_typed(before, &id) && !is_typed(behind, &id);
-            let side = if is_before { before } else { behind };
-            Some((flag.name, flag.value(side)?))
+            let mut typed = places.iter().rev().filter(|place| is_typed(place, &id));
+            let place = typed.next().copied().unwrap_or(innermost);
+            Some((flag.name, flag.value(place)?))
         };
         Self(FLAGS.iter().filter_map(value).collect())
+    }
+
+    /// Adds all flags to a group of commands and to each of them: shown with these only.
+    pub(in crate::cli) fn of_group(group: Command) -> Command {
+        let group = Self::of(group.mut_subcommands(Self::of));
+        group.mut_args(|arg| {
+            let is_flag = arg.get_id().as_str().starts_with("ctl-");
+            if is_flag { arg.hide(true) } else { arg }
+        })
     }
 
     /// The name of a flag before the command, if there is one.
@@ -412,5 +427,26 @@ mod tests {
     fn what_stands_behind_a_command_wins() {
         let settings = settle(&["-u", "a", "-p", "x", "do", "-u", "b"], HTTP);
         assert_eq!((settings.username(), settings.vhost()), ("b", "x"));
+    }
+
+    /// `declare --url X queue` was refused, and `declare queue --url X` was not.
+    #[test]
+    fn flags_stand_before_between_or_behind_the_words_of_a_group() {
+        let check = |words: &[&str], url: &str| {
+            let group = Flags::of_group(Command::new("declare").subcommand(Command::new("queue")));
+            let command = Flags::of(Command::new("coroner")).subcommand(group);
+            let before = ["coroner", "--ctl-config", "/dev/null"];
+            let words = before.iter().chain(words);
+            let matches = command.try_get_matches_from(words).unwrap();
+            let (_, behind) = matches.subcommand().unwrap();
+            let settings = Flags::read(&matches, behind).settle(HTTP).unwrap();
+            assert_eq!(settings.endpoint.to_string(), url);
+        };
+        let (one, other) = ("http://one:1", "http://other:2");
+        check(&["--url", one, "declare", "queue"], one);
+        check(&["declare", "--url", one, "queue"], one);
+        check(&["declare", "queue", "--url", one], one);
+        check(&["--url", other, "declare", "--url", one, "queue"], one);
+        check(&["declare", "--url", other, "queue", "--url", one], one);
     }
 }

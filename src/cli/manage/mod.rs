@@ -184,9 +184,7 @@ fn connected(
     behind: &ArgMatches,
     doing: impl FnOnce(&Api, Output) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    // Flags of a group such as `declare queue` are at its innermost command.
-    let innermost = std::iter::successors(Some(behind), |matches| Some(matches.subcommand()?.1));
-    let flags = Flags::read(before, innermost.last().unwrap_or(behind));
+    let flags = Flags::read(before, behind);
     let out = flags.output();
     doing(&Api::new(flags.settle(HTTP)?)?, out)
 }
@@ -194,7 +192,7 @@ fn connected(
 /// Adds the flags of the connection, to each command of a group.
 fn with_flags(command: Command) -> Command {
     if command.has_subcommands() {
-        command.mut_subcommands(Flags::of)
+        Flags::of_group(command)
     } else {
         Flags::of(command)
     }
