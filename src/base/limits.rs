@@ -43,6 +43,12 @@ pub const UNSETTLED_MAX: u32 = 65_535;
 /// Time until a queue of whose messages none was held is looked at again for deliveries that are
 /// held for too long, at least, in milliseconds: consumers may ask for timeouts of 1 ms.
 pub const CONSUMER_LOOK_IDLE_MS: u64 = 100;
+/// Messages of one queue that are delivered alone, as suspects of a lost connection; what is lost
+/// beyond it counts as failed.
+pub const SUSPECTS_MAX: usize = 16_384;
+/// Links of a connection up to which all of them are looked at before one of them gets a suspect;
+/// with more each is on its own.
+pub const ISOLATED_LINKS_MAX: usize = 256;
 /// Bytes assigned to one connection and not yet written to its socket; at least one message fits.
 pub const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
 /// Bytes of unsettled publishes outstanding per publishing link.

@@ -37,6 +37,8 @@ pub struct Definition {
     pub delayed_retry: RetryKeys,
     /// `consumer-timeout`, in milliseconds; 0: none.
     pub consumer_timeout_ms: Option<u64>,
+    /// `poison-isolation`: what a lost connection held is delivered alone.
+    pub poison_isolation: Option<bool>,
     /// `alternate-exchange`, for exchanges.
     pub alternate_exchange: Option<Name>,
 }
@@ -243,6 +245,13 @@ pub const KEYS: &[PolicyKey] = &[
     of_queues("overflow", "overflow value", |to, value| {
         Overflow::read(value).map(|overflow| to.overflow = Some(overflow))
     }),
+    PolicyKey {
+        name: "poison-isolation",
+        noun: "choice of poison isolation",
+        operator: false,
+        subject: Subject::Queues,
+        read: |to, value| read_bool(value).map(|isolates| to.poison_isolation = Some(isolates)),
+    },
     of_nothing(
         "queue-leader-locator",
         "queue leader locator value",
@@ -297,6 +306,13 @@ fn read_span(value: &Value, min: u64) -> Result<u64, String> {
         let shown = show(Some(value));
         format!("must be an integer of milliseconds from {min}, not {shown}")
     })
+}
+
+fn read_bool(value: &Value) -> Result<bool, String> {
+    match value {
+        Value::Bool(given) => Ok(*given),
+        other => Err(format!("must be true or false, not {}", show(Some(other)))),
+    }
 }
 
 fn read_one_of(value: &Value, words: &[&str]) -> Result<(), String> {

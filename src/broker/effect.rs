@@ -94,6 +94,9 @@ pub struct Delivery {
     pub failures: u32,
     /// Times the message was requeued in this queue (`x-acquired-count`).
     pub acquired: u32,
+    /// It is delivered alone, since a connection was lost that held it among others
+    /// (`x-opt-suspect`).
+    pub suspect: bool,
 }
 
 impl Delivery {

@@ -225,6 +225,9 @@ pub struct EffectiveSettings {
     /// How long a consumer may hold a delivery, in milliseconds; 0: any time. None: neither argument
     /// nor policy says.
     pub consumer_timeout_ms: Option<u64>,
+    /// Whether messages that a lost connection held are delivered alone rather than counted as
+    /// failed.
+    pub poison_isolation: bool,
 }
 
 /// What set a queue's dead-letter exchange. [evidence part 2]
@@ -457,6 +460,7 @@ impl EffectiveSettings {
                 arguments.consumer_timeout_ms,
                 user.consumer_timeout_ms,
             ]),
+            poison_isolation: user.poison_isolation.unwrap_or(false),
         }
     }
 }

@@ -161,6 +161,8 @@ pub struct QueueDetails {
     /// How long a consumer may hold a delivery that does not say for itself, in milliseconds; none:
     /// any time.
     pub consumer_timeout_ms: Option<u32>,
+    /// Number of its messages that are delivered alone, since a connection was lost that held them.
+    pub suspects: usize,
     /// Where its dead letters are sent; none: nowhere.
     pub dead_letter_to: Option<DeadLetterTo>,
 }

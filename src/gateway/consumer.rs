@@ -38,6 +38,7 @@ impl Gateway {
                 delivery.failures
             },
             acquired: delivery.acquired,
+            suspect: delivery.suspect,
             deaths: DeathsView {
                 encoding: consumer.deaths.0,
                 evidence: consumer.deaths.1,

@@ -18,6 +18,7 @@ pub(super) const EXCHANGE: &str = "x-exchange";
 pub(super) const ROUTING_KEY: &str = "x-routing-key";
 pub(super) const DELIVERY_COUNT: &str = "x-delivery-count";
 pub(super) const ACQUIRED_COUNT: &str = "x-acquired-count";
+pub(super) const SUSPECT: &str = "x-opt-suspect";
 
 /// The annotation keys that publishers and consumers may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,7 +61,7 @@ pub(super) fn is_the_brokers(pair: &Pair<'_>) -> bool {
     pair.symbol_key().is_some_and(|key| {
         matches!(
             key,
-            EXCHANGE | ROUTING_KEY | DELIVERY_COUNT | ACQUIRED_COUNT
+            EXCHANGE | ROUTING_KEY | DELIVERY_COUNT | ACQUIRED_COUNT | SUSPECT
         ) || deaths::ANNOTATIONS.contains(&key)
     })
 }

@@ -48,6 +48,7 @@ pub fn fuzz_message(data: &[u8]) {
         delivery_count: 0,
         failures: 0,
         acquired: 0,
+        suspect: true,
         deaths: DeathsView::default(),
     };
     let mut delivered = Vec::new();

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::annotations::{ACQUIRED_COUNT, DELIVERY_COUNT, EXCHANGE, ROUTING_KEY};
+use super::annotations::{ACQUIRED_COUNT, DELIVERY_COUNT, EXCHANGE, ROUTING_KEY, SUSPECT};
 use super::{Message, Route};
 use crate::deaths::{DeathsView, Encoding, EvidenceLevel, History, Redrives};
 use crate::wire::{
-    HeaderFields, begin_map, begin_message_annotations, end, write_header, write_long,
+    HeaderFields, begin_map, begin_message_annotations, end, write_bool, write_header, write_long,
     write_string, write_symbol,
 };
 
@@ -23,6 +23,8 @@ pub struct DeliveryView<'a> {
     pub failures: u32,
     /// `x-acquired-count`, shown when above 0.
     pub acquired: u32,
+    /// `x-opt-suspect`, shown when true.
+    pub suspect: bool,
     /// The form in which the receiver gets the death history.
     pub deaths: DeathsView<'a>,
 }
@@ -50,6 +52,11 @@ impl Message {
                 write_long(out, count.into());
                 pairs += 1;
             }
+        }
+        if view.suspect {
+            write_symbol(out, SUSPECT);
+            write_bool(out, true);
+            pairs += 1;
         }
         if let Some(history) = self.history() {
             pairs += history.write_annotations(view.deaths, out);
@@ -113,6 +120,7 @@ struct MadeFrom {
     redrives: Option<Arc<Redrives>>,
     failures: u32,
     acquired: u32,
+    suspect: bool,
     deaths: (Encoding, EvidenceLevel),
     is_monitor: bool,
 }
@@ -125,6 +133,7 @@ impl MadeFrom {
             && is_same(self.redrives.as_ref(), message.redrives())
             && Arc::ptr_eq(&self.route, view.route)
             && (self.failures, self.acquired) == (view.failures, view.acquired)
+            && self.suspect == view.suspect
             && self.deaths == (view.deaths.encoding, view.deaths.evidence)
             && self.is_monitor == view.deaths.viewer.is_monitor()
             && self.header == message.header(view)
@@ -161,6 +170,7 @@ impl Prefix {
             redrives: message.redrives().cloned(),
             failures: view.failures,
             acquired: view.acquired,
+            suspect: view.suspect,
             deaths: (view.deaths.encoding, view.deaths.evidence),
             is_monitor: view.deaths.viewer.is_monitor(),
         });

@@ -48,6 +48,7 @@ impl Core {
             waiting: false,
             evidence: None,
             blocked: false,
+            is_apart: false,
         };
         self.clients.attach(browse.consumer, consumer);
         Reply::Consuming {

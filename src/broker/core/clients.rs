@@ -27,6 +27,8 @@ pub(super) struct Connection {
     assigned_bytes: u64,
     pub(super) sessions: Vec<SessionId>,
     pub(super) exclusive_queues: BTreeSet<QueueId>,
+    /// Queues of which several links held deliveries when it was lost: those are suspects.
+    pub(super) isolated: BTreeSet<QueueId>,
     /// Consumers with credit that wait until the connection may be assigned more bytes.
     blocked: Vec<ConsumerId>,
 }
@@ -40,7 +42,8 @@ pub(super) struct Session {
     pub(super) consumers: Vec<ConsumerId>,
     /// The session's consumers in [`Clients::ended`], at most one per link handle.
     ended: Vec<ConsumerId>,
-    /// Consumers with credit that wait because the window is closed or too much is unsettled.
+    /// Consumers with credit that wait because the window is closed or too much is unsettled; or,
+    /// of all sessions of the connection, until something held here is settled.
     blocked: Vec<ConsumerId>,
 }
 
@@ -73,6 +76,9 @@ pub(super) struct Consumer {
     pub(super) evidence: Option<Arc<Evidence>>,
     /// Whether it is in the `blocked` list of its connection.
     pub(super) blocked: bool,
+    /// Whether it waits until its connection has settled something of its queue, since a message is
+    /// to be delivered alone.
+    pub(super) is_apart: bool,
 }
 
 /// The consumer that has deliveries with this holder id.
@@ -126,6 +132,7 @@ impl Clients {
             assigned_bytes: 0,
             sessions: Vec::new(),
             exclusive_queues: BTreeSet::new(),
+            isolated: BTreeSet::new(),
             blocked: Vec::new(),
         };
         self.connections.insert(id, connection);
@@ -362,11 +369,8 @@ impl Clients {
         match why {
             NoRoom::Credit => {}
             NoRoom::Session => {
-                // There are at most as many as handles in a session.
-                if let Some(session) = self.sessions.get_mut(&consumer.session)
-                    && !session.blocked.contains(&id)
-                {
-                    session.blocked.push(id);
+                if let Some(session) = self.sessions.get_mut(&consumer.session) {
+                    session.block(id);
                 }
             }
             NoRoom::Connection => {
@@ -400,6 +404,13 @@ impl Clients {
 }
 
 impl Session {
+    /// Notes a consumer that waits; there are about as many as handles in a session.
+    pub(super) fn block(&mut self, consumer: ConsumerId) {
+        if !self.blocked.contains(&consumer) {
+            self.blocked.push(consumer);
+        }
+    }
+
     const fn has_room(&self, unsettled_max: u32) -> bool {
         self.assigned < self.limit && self.unsettled < unsettled_max
     }

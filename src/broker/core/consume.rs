@@ -63,6 +63,7 @@ impl Core {
             waiting: false,
             evidence: consume.evidence,
             blocked: false,
+            is_apart: false,
         };
         self.clients.attach(consume.consumer, consumer);
         self.look_in_time(now, id);
@@ -149,7 +150,7 @@ impl Core {
         if consumer.waiting || !may_take || !queue.consumers.is_fed(id) {
             return;
         }
-        consumer.waiting = true;
+        (consumer.waiting, consumer.is_apart) = (true, false);
         queue.consumers.wait(id);
         self.schedule(queue_id);
     }
@@ -185,21 +186,36 @@ impl Core {
                 return;
             }
         }
+        let session = consumer.session;
         if consumer.held > 0 {
-            let (holder, from) = (holder(id), Position(0));
-            self.work.push_back(Work::Requeue {
-                queue: queue_id,
-                holder,
-                from,
-                left: consumer.held,
-                failure: failed.map(|how| Box::new(Failure::new(how, consumer.evidence))),
-            });
+            self.requeue_all(queue_id, id, consumer, failed);
         }
         if let Some(next) = next {
             self.wake(next);
         }
-        self.wake_released(consumer.session);
+        self.wake_released(session);
         self.schedule(queue_id);
+    }
+
+    /// Requeues what a consumer held that is gone.
+    fn requeue_all(
+        &mut self,
+        queue: QueueId,
+        id: ConsumerId,
+        consumer: Consumer,
+        failed: Option<How>,
+    ) {
+        let held = (queue, consumer.held);
+        let suspected =
+            failed == Some(How::ConnectionLost) && self.suspects_of(consumer.connection, held);
+        self.work.push_back(Work::Requeue {
+            queue,
+            holder: holder(id),
+            from: Position(0),
+            left: consumer.held,
+            failure: failed.map(|how| Box::new(Failure::new(how, consumer.evidence))),
+            suspected,
+        });
     }
 
     pub(super) fn session_end(&mut self, turn: &mut Turn<'_>, id: SessionId, how: How) {

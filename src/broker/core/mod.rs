@@ -22,6 +22,7 @@ mod explain;
 mod failure;
 mod foresee;
 mod import;
+mod isolation;
 mod ledger;
 mod memos;
 mod notes;

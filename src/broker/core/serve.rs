@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::clients::{Clients, NoRoom, holder};
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConsumerId, Millis, Now, Position, QueueId, Stamp, Step, invariant};
+use crate::base::{
+    ConnectionId, ConsumerId, Millis, Now, Position, QueueId, Stamp, Step, invariant,
+};
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
 use crate::broker::queue::{Choice, Due, Growth, MessageState, Queue, Slot};
@@ -133,7 +135,8 @@ impl Core {
                 invariant!(broken, "a consumer of a queue is known");
                 continue;
             };
-            if state.has_credit() && is_fed && state.timed_out == 0 && ready > 0 {
+            if state.has_credit() && is_fed && state.timed_out == 0 && ready > 0 && !state.is_apart
+            {
                 queue.consumers.drain(consumer);
                 continue;
             }
@@ -194,9 +197,9 @@ impl Turn<'_> {
 impl Clients {
     /// Whether a consumer would be assigned a message that arrived now.
     fn takes(&self, queue: &Queue, consumer: ConsumerId) -> Result<bool, NoRoom> {
-        // A consumer with a selector may not want the message: the limit is kept rather than
-        // exceeded.
-        if queue.selecting.has(consumer) {
+        // A consumer with a selector may not want the message, and one that holds a suspect may not
+        // have it: the limit is kept rather than exceeded.
+        if queue.selecting.has(consumer) || queue.selecting.suspected() > 0 {
             return Ok(false);
         }
         self.room(consumer).map(|()| true)
@@ -222,7 +225,7 @@ impl Clients {
             && state.timed_out == 0
             && queue.consumers.is_fed(consumer)
         {
-            state.waiting = true;
+            (state.waiting, state.is_apart) = (true, false);
             queue.consumers.wait(consumer);
         }
     }
@@ -272,10 +275,26 @@ impl Assigning<'_> {
         self.select(queue, consumer, left)
     }
 
-    /// The same for a queue where some consumers have selectors.
+    /// The same for a queue where some consumers have selectors, or some messages are delivered
+    /// alone.
     #[cold]
     #[inline(never)]
     fn select(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
+        queue.selecting.prune_suspects(&queue.messages);
+        let next = self.find(queue, consumer, left);
+        if let Next::Take(position) = next
+            && let Some(session) = self.clients.awaited(queue, consumer, position)
+        {
+            // Asking has a cost: it looks at other links of the connection.
+            *left = left.saturating_sub(1);
+            self.clients.rest(queue, consumer);
+            self.clients.block_by(consumer, session);
+            return Next::Rested;
+        }
+        next
+    }
+
+    fn find(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
         if !queue.selecting.has(consumer) {
             return queue.messages.head().map_or(Next::Stop, Next::Take);
         }
@@ -333,7 +352,11 @@ impl Assigning<'_> {
                 }
             };
             *left -= 1;
-            let delivery = describe(consumer, position, slot);
+            let mut delivery = describe(consumer, position, slot);
+            if !queue.selecting.is_empty() {
+                let to = (taker.connection, consumer);
+                delivery.suspect = note_suspect(queue, position, to);
+            }
             self.counters.redelivered += u64::from(delivery.acquired > 0);
             turn.effects
                 .outgoing
@@ -378,7 +401,21 @@ pub(super) fn describe(consumer: ConsumerId, position: Position, slot: &Slot) ->
         delivery_count: carried.saturating_add(slot.failures),
         failures: slot.failures,
         acquired: slot.acquired,
+        suspect: false,
     }
+}
+
+/// Whether a message is delivered that is suspected: the connection gets nothing else of the queue
+/// until it is settled.
+#[cold]
+#[inline(never)]
+fn note_suspect(queue: &mut Queue, position: Position, to: (ConnectionId, ConsumerId)) -> bool {
+    let suspects = queue.selecting.suspects();
+    let Some(suspects) = suspects.filter(|suspects| suspects.has(position)) else {
+        return false;
+    };
+    suspects.deliver(position, to);
+    true
 }
 
 /// Marks a message as dead that is ready or waits for its time.

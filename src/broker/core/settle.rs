@@ -165,6 +165,7 @@ impl Core {
         (queue, position): (QueueId, Position),
         outcome: Outcome,
     ) {
+        self.clear_suspect(queue, position);
         let settled = &mut self.counters.settled;
         match &outcome {
             Outcome::Accepted | Outcome::Rejected { .. } => {} // the caller's
@@ -486,20 +487,22 @@ impl Core {
         (id, holder): (QueueId, HolderId),
         mut from: Position,
         mut left: u32,
-        failure: Option<Box<Failure>>,
+        (failure, suspected): (Option<Box<Failure>>, bool),
     ) {
         for _ in 0..SLICE {
-            let Some(queue) = self.queues.get(&id) else {
+            let Some(queue) = self.queues.get_mut(&id) else {
                 return; // deleted meanwhile, with all in it
             };
             let Some(position) = queue.messages.held_by(holder, from) else {
                 return invariant!(broken, "a consumer that is gone held as much as it counted");
             };
+            // With too many suspects the rest counts as failed, as without isolation.
+            let suspected = suspected && queue.selecting.suspect(position);
             let returned = Requeued {
                 queue: id,
                 position,
                 failure: failure.as_deref(),
-                is_counted: failure.is_some(),
+                is_counted: failure.is_some() && !suspected,
                 annotated: false,
                 not_before: None,
             };
@@ -517,6 +520,7 @@ impl Core {
             from,
             left,
             failure,
+            suspected,
         });
     }
 }

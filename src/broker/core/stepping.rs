@@ -62,10 +62,11 @@ impl Core {
                 from,
                 left: 1,
                 ref failure,
+                suspected,
             } => {
                 let position = self.queues.get(&queue)?.messages.held_by(holder, from)?;
                 let returned = Event::Returned {
-                    failed: failure.is_some(),
+                    failed: failure.is_some() && !suspected,
                     evidence: None,
                 };
                 Some(((queue, position), returned))

@@ -60,6 +60,8 @@ pub(super) enum Work {
         left: u32,
         /// How they failed; none: they do not count as failed.
         failure: Option<Box<Failure>>,
+        /// Whether they are suspected instead of counted as failed.
+        suspected: bool,
     },
     /// Look at deliveries of a queue that may have been held for too long.
     TimeOut(Look),
@@ -124,7 +126,9 @@ impl Core {
                     from,
                     left,
                     failure,
+                    suspected,
                 } => {
+                    let failure = (failure, suspected);
                     self.requeue_slice(turn, (queue, holder), from, left, failure);
                 }
                 Work::TimeOut(look) => self.look_slice(turn, look),

@@ -17,6 +17,7 @@ mod selecting;
 mod slot;
 mod slot_pool;
 mod subqueue;
+mod suspects;
 mod timeouts;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -363,6 +364,7 @@ impl Queue {
             delayed_span: self.messages.delayed().span(),
             delayed_retry: self.settings.delayed_retry,
             consumer_timeout_ms: self.settings.timeout_ms(),
+            suspects: self.selecting.suspected(),
             dead_letter_to: self.dead_letter_to(),
         }
     }

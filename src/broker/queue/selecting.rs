@@ -1,15 +1,17 @@
 //! Links that look through a queue by a place of their own: consumers with selectors, which take
-//! only some of its messages, and browsers, which take none.
+//! only some of its messages, and browsers, which take none. And the messages that not everybody
+//! may have now: suspects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::browsers::Browsers;
 use super::messages::{Messages, subqueue};
+use super::suspects::Suspects;
 use crate::base::{ConsumerId, Position, Step, invariant};
 use crate::filter::Selector;
 
-/// The consumers with selectors, and where each goes on looking; and the browsers.
+/// The consumers with selectors, and where each goes on looking; the browsers; the suspects.
 ///
 /// ```text
 ///   each subqueue    0 ............ next ............ end
@@ -29,7 +31,10 @@ pub struct Selecting {
     returned: BTreeMap<usize, Position>,
     /// The browsers; none: there are none.
     browsers: Option<Box<Browsers>>,
-    /// Number of consumers with selectors, and one for the browsers: what every message asks.
+    /// Messages that are delivered alone; none: there are none.
+    suspects: Option<Box<Suspects>>,
+    /// Number of consumers with selectors, one for the browsers, one for suspects: what every
+    /// message asks.
     members: usize,
 }
 
@@ -66,7 +71,7 @@ pub enum Choice {
 }
 
 impl Selecting {
-    /// Whether no consumer has a selector, and nobody browses.
+    /// Whether no consumer has a selector, nobody browses, and nothing is suspected.
     pub const fn is_empty(&self) -> bool {
         self.members == 0
     }
@@ -155,7 +160,8 @@ impl Selecting {
     }
 
     fn count(&mut self) {
-        self.members = self.all.len() + usize::from(self.browsers.is_some());
+        let others = [self.browsers.is_some(), self.suspects.is_some()];
+        self.members = self.all.len() + others.into_iter().map(usize::from).sum::<usize>();
     }
 
     /// Adds a browser with its selector; `entered` is the number of messages that have entered the
@@ -190,6 +196,38 @@ impl Selecting {
     pub fn wakes_browsers(&mut self, entered: u64) -> bool {
         let browsers = self.browsers.as_mut();
         browsers.is_some_and(|browsers| browsers.schedule(entered))
+    }
+
+    /// Suspects a message; false if there are too many suspects.
+    pub fn suspect(&mut self, position: Position) -> bool {
+        let added = self.suspects.get_or_insert_default().add(position);
+        self.count();
+        added
+    }
+
+    /// Forgets that a message was suspected, as a consumer has settled it.
+    pub fn clear(&mut self, position: Position) {
+        if let Some(suspects) = &mut self.suspects {
+            suspects.remove(position);
+        }
+    }
+
+    /// The suspects, if there are some.
+    pub fn suspects(&mut self) -> Option<&mut Suspects> {
+        self.suspects.as_deref_mut()
+    }
+
+    /// The number of suspects, those counted that left the queue unseen.
+    pub fn suspected(&self) -> usize {
+        self.suspects.as_ref().map_or(0, |suspects| suspects.len())
+    }
+
+    /// Forgets suspects that have left the queue, at most one at a time.
+    pub fn prune_suspects(&mut self, messages: &Messages) {
+        let gone = self.suspects.take_if(|suspects| !suspects.prune(messages));
+        if gone.is_some() {
+            self.count();
+        }
     }
 
     /// The next message that a consumer wants, the highest priority first, after examining at most

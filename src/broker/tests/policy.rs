@@ -221,6 +221,9 @@ fn each_key_takes_what_rabbitmq_takes_and_is_named_with_what_it_is() {
         bad(key, Value::Double(1.5_f64.to_bits()), noun);
         bad(key, text.clone(), noun);
     }
+    good("poison-isolation", Value::Bool(true));
+    let noun = "choice of poison isolation";
+    bad("poison-isolation", text.clone(), noun);
     good("delivery-limit", Value::Long(-1));
     bad("delivery-limit", text.clone(), "delivery limit");
     for (key, noun, word) in [

@@ -46,6 +46,7 @@ const MAY_BE_ABSENT: &[(&str, &[&str])] = &[
             "messages_ready",
             "messages_ready_details",
             "messages_ready_ram",
+            "messages_suspect",
             "messages_unacknowledged",
             "messages_unacknowledged_details",
             "messages_unacknowledged_ram",

@@ -2,7 +2,8 @@
 
 use super::support::{Scene, message, options, receiver};
 use crate::base::Name;
-use crate::broker::{Command, QueueCommand};
+use crate::broker::policy::PolicySpec;
+use crate::broker::{Command, Policy, QueueCommand, TopologyCommand};
 use crate::gateway::{GatewayOptions, Written};
 use crate::link::Event;
 use crate::wire::performative::{Attach, DeliveryState, fields};
@@ -55,6 +56,43 @@ fn detach_returns_what_was_sent_and_counts_it_as_acquired() {
     let (_, _, payload) = scene.deliveries(client).remove(0);
     let text = String::from_utf8_lossy(&payload).into_owned();
     assert!(text.contains("x-acquired-count"), "{text:?}");
+}
+
+/// [evidence part 5, poison isolation]
+#[test]
+fn what_a_lost_connection_held_comes_alone_and_marked_as_suspect() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let spec = PolicySpec {
+        name: Name::from("p"),
+        pattern: "q",
+        priority: 0,
+        apply_to: "queues",
+        definition: vec![(Name::from("poison-isolation"), Value::Bool(true))],
+    };
+    scene.ask(Command::Topology(TopologyCommand::PolicySet {
+        operator: false,
+        policy: Box::new(Policy::new(false, spec).unwrap()),
+    }));
+    fill(&mut scene, client, "q", 2);
+    let lost = scene.client();
+    scene.consumer(lost, "q", 10);
+    assert_eq!(scene.deliveries(lost).len(), 2);
+    scene.clients[lost].gateway.handle_disconnect(Written::All);
+    scene.drive();
+    assert_eq!(scene.counts("q"), (2, 0));
+    let link = scene.consumer(client, "q", 10);
+    for _ in 0..2 {
+        let got = scene.deliveries(client);
+        assert_eq!(got.len(), 1, "each alone");
+        let text = String::from_utf8_lossy(&got[0].2).into_owned();
+        assert!(text.contains("x-opt-suspect"), "{text:?}");
+        let engine = &mut scene.clients[client].engine;
+        engine.settle_received(link, got[0].1, &DeliveryState::Accepted);
+        scene.drive();
+    }
+    assert_eq!(scene.counts("q"), (0, 0));
 }
 
 #[test]

@@ -61,6 +61,7 @@ fn names_of_the_broker_are_removed_at_publish() {
         "x-routing-key",
         "x-delivery-count",
         "x-acquired-count",
+        "x-opt-suspect",
     ];
     let mut pairs = names.map(|name| symbol(name, "spoof")).to_vec();
     pairs.push((Value::symbol("x-opt-deaths"), Value::List(vec![])));

@@ -127,6 +127,23 @@ fn prefix_is_written_anew_when_anything_in_it_differs() {
     check_reuse((&dead, &src, 0), (&plain.died(rejected(), 2), &src, 0));
 }
 
+#[test]
+fn a_suspect_says_so_and_what_is_none_says_nothing() {
+    let (plain, src) = (message("005375a0026d31"), route("", &["src"]));
+    let mut prefix = Prefix::default();
+    for suspect in [false, true, true, false] {
+        let view = super::DeliveryView {
+            suspect,
+            ..super::view(&plain, &src, 0, 1)
+        };
+        let written = prefix.of(&plain, &view);
+        // The symbol, and the boolean true.
+        let name = [b"\xa3\x0dx-opt-suspect".as_slice(), &[0x41]].concat();
+        let told = written.windows(name.len()).any(|bytes| bytes == name);
+        assert_eq!(told, suspect);
+    }
+}
+
 /// A user that lost its tag saw names of others for as long as dead letters shared a history.
 #[test]
 fn prefix_is_written_anew_when_who_looks_may_see_less() {

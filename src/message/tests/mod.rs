@@ -73,6 +73,7 @@ fn view<'a>(
         delivery_count: message.carried_delivery_count() + failures,
         failures,
         acquired,
+        suspect: false,
         deaths: DeathsView::default(),
     }
 }

@@ -12,6 +12,7 @@ mod evidence;
 mod foresight;
 mod histories;
 mod imports;
+mod isolation;
 mod lifecycle;
 mod limits;
 mod memory;

@@ -86,6 +86,7 @@ pub fn message(shown: &Shown<'_>, showing: Showing) -> Json {
             delivery_count: shown.delivery_count,
             failures: shown.failures,
             acquired: shown.acquired,
+            suspect: false,
             // Evidence is in `deaths`.
             deaths: DeathsView::default(),
         },

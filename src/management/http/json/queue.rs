@@ -166,6 +166,9 @@ fn of_kind(node: &str, details: &QueueDetails, fields: &mut Map<String, Value>) 
     if let Some(timeout_ms) = details.consumer_timeout_ms {
         fields.insert("consumer_timeout".to_owned(), json!(timeout_ms));
     }
+    if details.suspects > 0 {
+        fields.insert("messages_suspect".to_owned(), json!(details.suspects));
+    }
 }
 
 /// The fields with the policies that apply, and what they set together.

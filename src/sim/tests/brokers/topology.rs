@@ -164,8 +164,14 @@ pub(super) fn policy(random: &mut Random, queues: &Topology) -> Policy {
     let names = queues.names();
     let target = random.pick(&names).unwrap();
     let definition = match random.below(3) {
-        0 => vec![(Name::from("max-length"), Value::Long(3))],
-        1 => vec![(Name::from("message-ttl"), Value::Long(20))],
+        0 => vec![
+            (Name::from("max-length"), Value::Long(3)),
+            (Name::from("poison-isolation"), Value::Bool(true)),
+        ],
+        1 => vec![
+            (Name::from("message-ttl"), Value::Long(20)),
+            (Name::from("poison-isolation"), Value::Bool(true)),
+        ],
         _ => vec![
             (Name::from("dead-letter-exchange"), text("")),
             (Name::from("dead-letter-routing-key"), text(target)),
