@@ -53,12 +53,12 @@ fn lose(s: &mut Scenario, connection: u64) {
 }
 
 fn bodies(deliveries: &[Delivery]) -> Vec<String> {
-    deliveries.iter().map(|it| body_of(it).to_owned()).collect()
+    deliveries.iter().map(body_of).collect()
 }
 
 /// What a consumer gets now: body, failures so far, whether it is suspected.
 fn seen(deliveries: &[Delivery]) -> Vec<(String, u32, bool)> {
-    let seen = |it: &Delivery| (body_of(it).to_owned(), it.failures, it.suspect);
+    let seen = |it: &Delivery| (body_of(it), it.failures, it.suspect);
     deliveries.iter().map(seen).collect()
 }
 
@@ -83,7 +83,7 @@ fn of_many_messages_the_one_that_kills_its_consumers_dies_and_the_others_are_nev
             assert_eq!(first.failures, 0, "{}", body_of(first));
             for delivery in &got {
                 s.settle(delivery, Outcome::Accepted);
-                done.push(body_of(delivery).to_owned());
+                done.push(body_of(delivery));
             }
         }
         if s.counts("q") == (0, 0, 0) {
