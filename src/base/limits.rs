@@ -43,6 +43,9 @@ pub const UNSETTLED_MAX: u32 = 65_535;
 /// Time until a queue of whose messages none was held is looked at again for deliveries that are
 /// held for too long, at least, in milliseconds: consumers may ask for timeouts of 1 ms.
 pub const CONSUMER_LOOK_IDLE_MS: u64 = 100;
+/// Places in queues that the messages of one transaction take, at most, if they are more than its
+/// messages: it is one step.
+pub const TRANSACTION_ENTRIES_MAX: usize = 4_096;
 /// Messages of one queue that are delivered alone, as suspects of a lost connection; what is lost
 /// beyond it counts as failed.
 pub const SUSPECTS_MAX: usize = 16_384;

@@ -47,6 +47,8 @@ pub(crate) enum Plant {
     /// What would become of a dead letter is foreseen without the cycle rule: the simulation of
     /// cores finds it.
     CycleNotForeseen,
+    /// A transaction is written as a record for each of its parts: the crash matrix finds it.
+    CommitInParts,
 }
 
 impl Plant {

@@ -91,6 +91,9 @@ pub enum Command {
     Settle(Settle),
     /// A consumer settled several deliveries, with the same effect as settling one after the other.
     SettleRun(SettleRun),
+    /// A transaction is discharged: all of it, or nothing. Answered by
+    /// [`super::Effect::Committed`]. [AMQP 4.3]
+    Commit(Commit),
     /// Requeues a delivery that was assigned but never written to the socket: no count is raised,
     /// and the consumer's and the session's counters step back. (The connection's does not: the
     /// gateway counts every assignment it has finished with as written.)
@@ -511,6 +514,20 @@ pub struct Settle {
     pub outcome: Outcome,
     /// Answer with [`super::Effect::Settled`] and this token when the consequences are durable.
     pub confirm: Option<u64>,
+}
+
+/// A transaction: what was published in it, and what was settled. Its limits are kept by who
+/// collects it.
+#[derive(Debug)]
+pub struct Commit {
+    /// The connection that is answered.
+    pub connection: ConnectionId,
+    /// The token of the answer.
+    pub token: u64,
+    /// Its messages, in order. None is answered by itself.
+    pub posts: Vec<Publish>,
+    /// Its outcomes, in order. One of a delivery that is not held any more changes nothing.
+    pub outcomes: Vec<Settle>,
 }
 
 /// One outcome for several deliveries, without an answer.

@@ -68,6 +68,16 @@ pub enum Effect {
         /// The consumer is told once this record is durable (0: at once).
         lsn: Lsn,
     },
+    /// A transaction was committed, or refused as a whole.
+    Committed {
+        /// The token of its [`super::Commit`].
+        token: u64,
+        /// Why it was refused: the outcome that one of its messages would have had. None: it was
+        /// committed.
+        refused: Option<PublishOutcome>,
+        /// It is told once this record is durable (0: at once).
+        lsn: Lsn,
+    },
     /// An alarm was raised or cleared: stop or resume credit to publishers.
     Alarm {
         /// Whether an alarm is in effect now.

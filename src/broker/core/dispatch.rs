@@ -17,6 +17,7 @@ impl Core {
     pub(super) fn handle(&mut self, turn: &mut Turn<'_>, command: Command) -> Reply {
         match command {
             Command::Publish(publish) => self.publish(turn, publish),
+            Command::Commit(commit) => self.commit(turn, commit),
             Command::Settle(settle) => self.settle(turn, settle),
             Command::SettleRun(run) => self.settle_run(turn, &run),
             Command::ConsumerFlow {

@@ -44,6 +44,7 @@ mod stepping;
 pub(crate) mod tests;
 mod timeouts;
 mod topology;
+mod transactions;
 mod warnings;
 mod work;
 

@@ -66,7 +66,7 @@ impl Core {
         }
     }
 
-    fn publish_exchange(&self, publish: &Publish) -> Result<ExchangeId, PublishOutcome> {
+    pub(super) fn publish_exchange(&self, publish: &Publish) -> Result<ExchangeId, PublishOutcome> {
         let exchange = match publish.target {
             Target::Attached(DEFAULT_EXCHANGE) => return Ok(DEFAULT_EXCHANGE),
             Target::Named if publish.route.exchange.is_empty() => return Ok(DEFAULT_EXCHANGE),
@@ -150,7 +150,7 @@ impl Core {
     }
 
     /// Offers a message to each of its targets.
-    fn publish_into(
+    pub(super) fn publish_into(
         &mut self,
         turn: &mut Turn<'_>,
         targets: &[QueueId],

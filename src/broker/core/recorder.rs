@@ -27,6 +27,8 @@ pub(super) struct Recorder {
     carried_bytes: usize,
     /// Whether a record of this command was ended already.
     has_ended: bool,
+    /// Whether the record is not to be ended, however long: it is a transaction.
+    is_whole: bool,
     /// The last record with a fact that does not concern a single message.
     topology: Lsn,
     /// The last record that removed a message from the journal although it lives on, in a queue
@@ -48,6 +50,7 @@ impl Recorder {
             names_body: false,
             carried_bytes: 0,
             has_ended: false,
+            is_whole: false,
             topology: Lsn(0),
             unkept: Lsn(0),
             named: 0,
@@ -224,10 +227,12 @@ impl Recorder {
             if self.facts.len() == 1 {
                 self.facts.reserve(2); // it moved, as a rule for a death, which is told behind this
             }
+            // A transaction undoes nothing that was recorded before it: its record may be lost.
+            let body = if self.is_whole { Lsn(0) } else { gone.body };
             self.push(Fact::Removed {
                 queue,
                 position,
-                body: gone.body,
+                body,
             });
         }
         self.unname(gone.envelope);
@@ -279,7 +284,12 @@ impl Recorder {
 
     /// Whether the record has so many bytes that it is to be ended.
     pub(super) const fn is_long(&self) -> bool {
-        self.carried_bytes >= RECORD_BYTES
+        self.carried_bytes >= RECORD_BYTES && !self.is_whole
+    }
+
+    /// Keeps all facts from now on in one record, or no longer.
+    pub(super) const fn keep_whole(&mut self, is_whole: bool) {
+        self.is_whole = is_whole;
     }
 
     /// Ends a record with many bytes, so that none becomes too long for the journal. Called where

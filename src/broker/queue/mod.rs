@@ -194,7 +194,13 @@ impl Queue {
         self.would_overflow(size_bytes) && self.refuses_when_full()
     }
 
-    /// The same once a ready message of this size has left it.
+    /// Whether one of several messages would be refused, with these bytes together.
+    pub fn refuses_all(&self, more: u64, more_bytes: u64) -> bool {
+        let (count, bytes) = self.length();
+        self.over(count + more, bytes + more_bytes) && self.refuses_when_full()
+    }
+
+    /// The same as [`Queue::refuses`] once a ready message of this size has left it.
     pub fn refuses_in_place_of(&self, size_bytes: u32) -> bool {
         let (count, bytes) = self.length();
         let left = bytes.saturating_sub(size_bytes.into());

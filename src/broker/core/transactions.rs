@@ -1,0 +1,184 @@
+//! A transaction is committed: its messages enter their queues and its outcomes are applied in one
+//! step, and stand in one record of the journal. [AMQP 4]
+//!
+//! ```text
+//!   Commit --> does each message have a place? --no--> nothing is changed, Effect::Committed { refused }
+//!                         |
+//!                        yes --> all of it, in one record --> Effect::Committed once it is durable
+//! ```
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+
+use super::admission::size_bytes;
+use super::delaying::asked;
+use super::{Core, Turn};
+use crate::base::limits::TRANSACTION_ENTRIES_MAX;
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
+use crate::base::{ExchangeId, QueueId, Step, invariant};
+use crate::broker::{Commit, Effect, Publish, PublishOutcome, Settle, TooManyQueues};
+
+/// Where a message of a transaction goes.
+struct Way {
+    exchange: ExchangeId,
+    targets: SmallVec<[QueueId; 1]>,
+}
+
+/// How many messages and bytes of a transaction enter each queue.
+type Entering = BTreeMap<QueueId, (u64, u64)>;
+
+impl Core {
+    /// Commits a transaction, or refuses it as a whole.
+    pub(super) fn commit(&mut self, turn: &mut Turn<'_>, commit: Commit) {
+        let Commit {
+            connection,
+            token,
+            posts,
+            outcomes,
+        } = commit;
+        turn.charge_ns(Step::Message.ns() * (posts.len() + outcomes.len()) as u64);
+        let refused = match self.find_ways(turn, &posts) {
+            Ok(ways) => {
+                self.recorder.keep_whole(true);
+                self.enter_all(turn, posts, ways);
+                self.settle_all(turn, outcomes);
+                self.recorder.keep_whole(false);
+                None
+            }
+            Err(refused) => {
+                for body in posts.iter().filter_map(|post| post.message.blob()) {
+                    self.recorder.unname(**body);
+                }
+                Some(refused)
+            }
+        };
+        let lsn = self.recorder.settlement();
+        let effect = Effect::Committed {
+            token,
+            refused,
+            lsn,
+        };
+        turn.effects.outgoing.push((connection, effect));
+    }
+
+    /// Where each message goes; or why one of them has no place.
+    fn find_ways(
+        &mut self,
+        turn: &mut Turn<'_>,
+        posts: &[Publish],
+    ) -> Result<Vec<Way>, PublishOutcome> {
+        let (mut ways, mut entries) = (Vec::with_capacity(posts.len()), 0);
+        let mut entering = Entering::new();
+        for post in posts {
+            let way = self.find_way(turn, post)?;
+            entries += way.targets.len();
+            if entries > posts.len().max(TRANSACTION_ENTRIES_MAX) {
+                let queues_max = u32::try_from(TRANSACTION_ENTRIES_MAX).unwrap_or(u32::MAX);
+                return Err(PublishOutcome::TooManyQueues(TooManyQueues { queues_max }));
+            }
+            self.find_room(turn, post, &way, &mut entering)?;
+            ways.push(way);
+        }
+        turn.charge_ns(Step::Entry.ns() * (entries as u64).saturating_sub(posts.len() as u64));
+        Ok(ways)
+    }
+
+    fn find_way(&mut self, turn: &mut Turn<'_>, post: &Publish) -> Result<Way, PublishOutcome> {
+        let exchange = self.publish_exchange(post)?;
+        let meter = &mut turn.effects.meter;
+        let goes = (&post.route, &*post.message);
+        let targets = self.routed.find(&self.router, exchange, goes, meter);
+        if targets.is_empty() {
+            return Err(if self.routed.are_too_many() {
+                let queues_max = self.router.queues_max();
+                PublishOutcome::TooManyQueues(TooManyQueues { queues_max })
+            } else {
+                PublishOutcome::Unroutable
+            });
+        }
+        let targets = SmallVec::from_slice(targets);
+        Ok(Way { exchange, targets })
+    }
+
+    /// Checks that no target refuses a message, those before it counted in.
+    fn find_room(
+        &mut self,
+        turn: &mut Turn<'_>,
+        post: &Publish,
+        way: &Way,
+        entering: &mut Entering,
+    ) -> Result<(), PublishOutcome> {
+        let bytes = u64::from(size_bytes(&post.message));
+        let mut gone = 0;
+        for &id in &way.targets {
+            let sum = entering.entry(id).or_default();
+            *sum = (sum.0 + 1, sum.1 + bytes);
+            let entering = *sum;
+            if !self.would_refuse(id, entering) {
+                continue;
+            }
+            self.serve(turn, id); // what is due goes first, and what a consumer can take
+            let is_first = entering.0 == 1 && post.delivery_time.is_none();
+            if !self.would_refuse(id, entering) || (is_first && self.has_taker(id)) {
+                continue;
+            }
+            let Some(queue) = self.queues.get_mut(&id) else {
+                gone += 1;
+                continue;
+            };
+            queue.counters.refused += 1;
+            let queue = queue.name.clone();
+            return Err(PublishOutcome::QueueFull { queue });
+        }
+        if gone == way.targets.len() {
+            return Err(PublishOutcome::Unroutable);
+        }
+        Ok(())
+    }
+
+    fn would_refuse(&self, id: QueueId, (count, bytes): (u64, u64)) -> bool {
+        let queue = self.queues.get(&id);
+        queue.is_none_or(|queue| queue.refuses_all(count, bytes))
+    }
+
+    fn enter_all(&mut self, turn: &mut Turn<'_>, posts: Vec<Publish>, ways: Vec<Way>) {
+        for (post, way) in posts.into_iter().zip(ways) {
+            self.counters.published += 1;
+            self.router.count(way.exchange, way.targets.len());
+            let blob = post.message.blob().map(|body| **body);
+            let delay = post.delivery_time.and_then(|time| asked(turn.now, time));
+            let arriving = (post.message, post.route);
+            let outcome = self.publish_into(turn, &way.targets, arriving, delay);
+            if let Some(body) = blob {
+                // The queues it entered refer to the body now.
+                self.recorder.unname(body);
+            }
+            if outcome != PublishOutcome::Accepted {
+                invariant!(broken, "what enters in a transaction was found a place");
+                self.counters.refused += 1;
+                continue;
+            }
+            self.counters.accepted += 1;
+            #[cfg(test)]
+            self.part(turn);
+        }
+    }
+
+    fn settle_all(&mut self, turn: &mut Turn<'_>, outcomes: Vec<Settle>) {
+        for settle in outcomes {
+            self.settle(turn, settle);
+            #[cfg(test)]
+            self.part(turn);
+        }
+    }
+
+    /// Ends the record after each operation, if that is planted.
+    #[cfg(test)]
+    fn part(&mut self, turn: &mut Turn<'_>) {
+        if is_planted(Plant::CommitInParts) {
+            self.recorder.finish(turn.now, turn.effects);
+        }
+    }
+}
