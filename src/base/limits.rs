@@ -197,6 +197,26 @@ pub const STREAMING_BODIES_MAX: u32 = 256;
 pub const STREAMING_UNWRITTEN_BYTES_MAX: u64 = 512 * 1024;
 /// Bytes of unfinished messages that a connection may hold beside that.
 pub const PARTIAL_FREE_BYTES: u64 = 64 * 1024;
+/// Messages and outcomes in one transaction.
+pub const TRANSACTION_DELIVERIES_MAX: usize = 65_536;
+/// Default of the bytes of a transaction, messages and outcomes together, before it is committed.
+pub const TRANSACTION_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
+/// Default time from the declaration of a transaction to its discharge, in milliseconds.
+pub const TRANSACTION_MS_DEFAULT: u64 = 60_000;
+/// What a message or an outcome counts in a transaction beside its own bytes.
+pub const TRANSACTION_DELIVERY_BYTES: usize = 256;
+/// Transactions of a connection that are not discharged.
+pub const TRANSACTIONS_OPEN_MAX: usize = 256;
+/// Transactions of a connection that the broker has rolled back by itself and knows the cause of.
+pub const TRANSACTIONS_ENDED_MAX: usize = 256;
+/// Bytes of all transactions of the broker that are not committed.
+pub const TRANSACTIONS_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Bytes of them that one user may have: the rest is for others.
+pub const TRANSACTIONS_USER_BYTES_MAX: u64 = TRANSACTIONS_BYTES_MAX / 4 * 3;
+/// Bytes of a message to the coordinator of transactions.
+pub const COORDINATOR_MESSAGE_BYTES_MAX: u64 = 4_096;
+/// Messages that a controller may send to the coordinator before it has more credit.
+pub const COORDINATOR_CREDIT: u32 = 64;
 /// Longest name of a queue or exchange, in bytes: names in RabbitMQ may have 256 through management
 /// over AMQP.
 pub const NAME_BYTES_MAX: usize = 256;

@@ -93,6 +93,8 @@ pub struct Settings {
     pub quarantine_max_length: u64,
     pub quarantine_max_bytes: ByteSize,
     pub consumer_timeout: u64,
+    pub transaction_timeout: Span,
+    pub transaction_max_bytes: ByteSize,
     pub node_name: String,
     pub announce_product: String,
     pub announce_version: String,
@@ -174,6 +176,10 @@ impl Default for Settings {
             quarantine_max_length: limits::QUARANTINE_LENGTH_DEFAULT,
             quarantine_max_bytes: ByteSize(limits::QUARANTINE_BYTES_DEFAULT),
             consumer_timeout: 1_800_000,
+            transaction_timeout: Span {
+                ms: limits::TRANSACTION_MS_DEFAULT,
+            },
+            transaction_max_bytes: ByteSize(limits::TRANSACTION_BYTES_DEFAULT),
             node_name: "coroner@localhost".to_owned(),
             announce_product: "Coroner".to_owned(),
             announce_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -232,6 +238,17 @@ impl Settings {
                 limits::ROUTED_QUEUES_MAX
             );
             return Some(("queues-per-message-max", why));
+        }
+        if self.transaction_timeout.ms == 0 {
+            let why = "no transaction could ever be discharged".to_owned();
+            return Some(("transaction-timeout", why));
+        }
+        if !(1..=limits::TRANSACTIONS_USER_BYTES_MAX).contains(&self.transaction_max_bytes.0) {
+            let why = format!(
+                "a transaction takes 1 to {} bytes, which is what all of one user may take",
+                limits::TRANSACTIONS_USER_BYTES_MAX
+            );
+            return Some(("transaction-max-bytes", why));
         }
         if self.connections_max == 0 {
             return Some(("connections-max", "nobody could ever connect".to_owned()));

@@ -409,6 +409,20 @@ pub const TABLE: &[Key] = &[
         "How long a consumer of a quorum queue may hold a delivery, in milliseconds, unless its attach, an          argument or a policy says; then the message goes back; 0: any time",
     ),
     key(
+        "transaction-timeout",
+        SettingSyntax::Text,
+        "TIME",
+        "a length of time above 0 such as 60s or 500ms",
+        "Time from the declaration of a transaction to its discharge; then it is rolled back",
+    ),
+    key(
+        "transaction-max-bytes",
+        SettingSyntax::Text,
+        "BYTES",
+        "a number of bytes from 1 to 201326592 such as 67108864 or 64MiB",
+        "Bytes of messages and outcomes in one transaction at most; it is rolled back beyond that",
+    ),
+    key(
         "max-message-size",
         SettingSyntax::Text,
         "BYTES",

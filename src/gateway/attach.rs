@@ -74,6 +74,9 @@ impl Gateway {
     }
 
     fn attach_publisher(&mut self, place: LinkIds, attach: &Attach) -> Result<(), Error> {
+        if let Some(TargetArchetype::Coordinator { .. }) = attach.target.as_deref() {
+            return self.attach_controller(place, attach);
+        }
         check_outcomes(attach.source.as_deref())?;
         if let Some(queue) = self.dynamic_target(place.0, attach)? {
             return self.ask_publisher(place, attach, Address::Queue(queue));

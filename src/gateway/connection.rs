@@ -14,6 +14,7 @@ use super::links::{LinkId, LinkKind, Links, SentDeliveries};
 use super::presettled::{Presettled, Written};
 use super::sasl::Sasl;
 use super::stream::Streams;
+use super::transactions::Transactions;
 use super::work::{Answered, Batch, Work};
 use crate::access::{Credentials, Peer};
 use crate::base::limits::{
@@ -77,6 +78,8 @@ pub struct Gateway {
     /// by the same disposition share the evidence.
     pub(super) last_outcome: Option<SharedOutcome>,
     pub(super) presettled: Presettled,
+    /// Transactions that are not committed; none before the first.
+    pub(super) transactions: Option<Box<Transactions>>,
     pub(super) sessions: Map<SessionHandle, SessionId>,
     /// Work for the core, and the core's replies.
     pub(super) batch: Batch,
@@ -154,6 +157,7 @@ impl Gateway {
             timed_out: Vec::new(),
             last_outcome: None,
             presettled: Presettled::default(),
+            transactions: None,
             sessions: Map::with_hasher(seed.hasher()),
             batch: Batch::new(id),
             waiting: VecDeque::new(),
@@ -195,6 +199,7 @@ impl Gateway {
         if self.refusal_due.is_some_and(|due| due <= now.mono) {
             self.refuse_login();
         }
+        self.end_late_transactions(now);
         self.link.handle_timeout(now);
         self.handle_events(now);
     }
@@ -317,6 +322,7 @@ impl Gateway {
     fn end(&mut self, now: Now, error: Error) {
         self.failed = true;
         self.forget_work();
+        self.forget_transactions();
         self.batch.effects.clear();
         self.waiting.clear();
         self.answers_bytes = 0;
@@ -336,7 +342,8 @@ impl Gateway {
 
     /// When [`Gateway::handle_timeout`] is to be called next; none: not before further input.
     pub fn next_deadline(&self) -> Option<Millis> {
-        [self.link.next_deadline(), self.refusal_due]
+        let transactions = self.transaction_deadline();
+        [self.link.next_deadline(), self.refusal_due, transactions]
             .into_iter()
             .flatten()
             .min()
@@ -437,6 +444,7 @@ impl Gateway {
             + self.links.kept_bytes()
             + self.own_bytes
             + self.answers_bytes
+            + self.transactions_bytes()
             + tables as u64
     }
 

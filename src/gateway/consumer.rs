@@ -130,7 +130,10 @@ impl Gateway {
             }
             // Answers are sent as they are made, so all that could be sent was sent.
             LinkKind::Response(_) if drain => self.link.drained(handle, u64::MAX),
-            LinkKind::Response(_) | LinkKind::Publisher(_) | LinkKind::Request(_) => {}
+            LinkKind::Response(_)
+            | LinkKind::Publisher(_)
+            | LinkKind::Request(_)
+            | LinkKind::Controller(_) => {}
         }
     }
 
@@ -150,7 +153,7 @@ impl Gateway {
             return self.forget_sent(&[], tokens);
         };
         let Some(outcome) = outcome(consumer, state) else {
-            return self.refuse_state(handle);
+            return self.on_settled_in_transaction(handle, tokens, state);
         };
         let consumer = id.consumer();
         // In runs, so that the core's lock is held for a bounded number of messages.
@@ -179,6 +182,9 @@ impl Gateway {
         delivery_id: Serial,
         state: DeliveryState,
     ) {
+        if let DeliveryState::Transactional { .. } = state {
+            return self.on_outcome_in_transaction(handle, (token, delivery_id), &state);
+        }
         let Some((id, position)) = self.sent.remove(token) else {
             return invariant!(broken, "the token of a delivery is told once");
         };
@@ -275,7 +281,7 @@ impl Gateway {
 }
 
 /// The core's outcome for a delivery state; none for states that are not outcomes.
-fn outcome(consumer: &Consumer, state: &DeliveryState) -> Option<Outcome> {
+pub(super) fn outcome(consumer: &Consumer, state: &DeliveryState) -> Option<Outcome> {
     Some(match state {
         DeliveryState::Accepted => Outcome::Accepted,
         DeliveryState::Released => Outcome::Released,

@@ -18,7 +18,8 @@ pub struct OpenLinks {
 pub(super) struct Counted(Arc<AtomicU64>);
 
 impl OpenLinks {
-    /// Number of publishers, of consumers, and of halves of management pairs.
+    /// Number of publishers, of consumers, and of others: halves of management pairs, controllers
+    /// of transactions.
     pub fn counts(&self) -> [u64; 3] {
         let counters = [&self.publishers, &self.consumers, &self.management];
         counters.map(|counter| counter.load(Ordering::Relaxed))
@@ -28,7 +29,9 @@ impl OpenLinks {
         let counter = match kind {
             LinkKind::Publisher(_) => &self.publishers,
             LinkKind::Consumer(_) => &self.consumers,
-            LinkKind::Request(_) | LinkKind::Response(_) => &self.management,
+            LinkKind::Request(_) | LinkKind::Response(_) | LinkKind::Controller(_) => {
+                &self.management
+            },
         };
         counter.fetch_add(1, Ordering::Relaxed);
         Counted(Arc::clone(counter))

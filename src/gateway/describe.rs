@@ -87,6 +87,8 @@ pub enum LinkPurpose {
         /// Whether deliveries are settled when sent.
         settled: bool,
     },
+    /// The peer declares and discharges transactions.
+    Transactions,
     /// The peer sends management requests.
     Requests,
     /// The peer receives management answers.
@@ -120,6 +122,7 @@ impl Gateway {
                         consumer: link.id.consumer(),
                         settled: consumer.settled,
                     },
+                    LinkKind::Controller(_) => LinkPurpose::Transactions,
                     LinkKind::Request(_) => LinkPurpose::Requests,
                     LinkKind::Response(_) => LinkPurpose::Responses,
                 };

@@ -97,9 +97,11 @@ impl Gateway {
     }
 
     /// The target in the answer to an attach: the dynamic one with its address, or the same.
-    pub(super) fn target_answer(&self, handle: LinkHandle) -> Terminus<Target> {
+    pub(super) fn target_answer(&self, handle: LinkHandle) -> Terminus<TargetArchetype> {
         match self.dynamic.get(&handle).map(|node| &node.terminus) {
-            Some(DynamicTerminus::Target(target)) => Terminus::Given(target.clone()),
+            Some(DynamicTerminus::Target(target)) => {
+                Terminus::Given(Box::new(TargetArchetype::Target((**target).clone())))
+            }
             _ => Terminus::Echo,
         }
     }

@@ -42,6 +42,10 @@ pub struct GatewayOptions {
     pub key_rule: KeyRule,
     /// Whether publishers may say when their messages are delivered.
     pub delivery_times: bool,
+    /// Time from the declaration of a transaction to its discharge, in milliseconds.
+    pub transaction_timeout_ms: u64,
+    /// Bytes of one transaction before it is committed.
+    pub transaction_bytes_max: u64,
     /// Patterns of bare names that are queues, declared when they do not exist; default none.
     pub auto_create: Vec<String>,
     /// Prefix of the names of temporary queues; different at each start of a broker.

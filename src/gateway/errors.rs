@@ -10,7 +10,7 @@ use crate::broker::{Error as CoreError, TooManyQueues};
 use crate::management::RequestError;
 use crate::message::MessageError;
 use crate::wire::performative::{
-    AmqpError, ConnectionError, DeliveryState, Error, LinkError, Value, error, fields,
+    AmqpError, ConnectionError, DeliveryState, Error, LinkError, TransactionError, Value, error, fields,
 };
 
 /// The outcome `rejected` with this error.
@@ -210,6 +210,68 @@ pub(super) fn not_attached() -> Error {
 /// A management request that is not a message.
 pub(super) fn request(refused: &RequestError) -> Error {
     error(AmqpError::DecodeError, refused.to_string())
+}
+
+/// A transaction that was not declared on this connection, or that was discharged.
+pub(super) fn unknown_transaction() -> Error {
+    let what = "no such transaction on this connection";
+    error(TransactionError::UnknownId, what)
+}
+
+/// A transaction that was not discharged in time.
+pub(super) fn transaction_timeout(timeout_ms: u64) -> Error {
+    let what = format!("the transaction was not discharged within {timeout_ms} ms: rolled back");
+    error(TransactionError::Timeout, what)
+}
+
+/// A transaction that cannot be committed.
+pub(super) fn rolled_back(why: &str) -> Error {
+    error(TransactionError::Rollback, why)
+}
+
+/// A message that would be in two transactions.
+pub(super) fn second_transaction() -> Error {
+    rolled_back("a delivery whose outcome is in another transaction")
+}
+
+/// A transaction with outcomes of consumers whose session has ended.
+pub(super) fn session_of_transaction() -> Error {
+    rolled_back("a session ended whose consumers had outcomes in the transaction")
+}
+
+/// Too many transactions on one connection.
+pub(super) fn too_many_transactions(max: usize) -> Error {
+    limit(format_args!(
+        "at most {max} transactions on a connection"
+    ))
+}
+
+/// Too many messages and outcomes in one transaction.
+pub(super) fn too_many_in_transaction(max: usize) -> Error {
+    limit(format_args!(
+        "at most {max} messages and outcomes in a transaction: rolled back"
+    ))
+}
+
+/// A transaction with too many bytes.
+pub(super) fn too_long_transaction(max_bytes: u64) -> Error {
+    limit(format_args!(
+        "at most {max_bytes} bytes in a transaction (setting transaction-max-bytes): rolled back"
+    ))
+}
+
+/// No room for more bytes of transactions.
+pub(super) fn no_room_for_transaction() -> Error {
+    limit("transactions that are not committed take too much memory: rolled back")
+}
+
+fn limit(what: impl Display) -> Error {
+    error(AmqpError::ResourceLimitExceeded, what.to_string())
+}
+
+/// A request that makes no sense here.
+pub(super) fn not_allowed(what: &str) -> Error {
+    error(AmqpError::NotAllowed, what)
 }
 
 /// An error in the broker itself.

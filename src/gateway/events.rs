@@ -33,7 +33,7 @@ impl Gateway {
                     settled,
                     payload,
                 };
-                self.on_delivery(link, arrived);
+                self.on_delivery(now, link, arrived);
             }
             Event::Settled {
                 link,
@@ -74,6 +74,11 @@ impl Gateway {
             Event::Detached { link, fates, .. } => {
                 self.on_detached(link, &fates.unsent, &fates.unsettled);
             }
+            Event::Posted {
+                link,
+                txn_id,
+                arrived,
+            } => self.on_posted(link, &txn_id, arrived),
             Event::Partial { link } => self.on_partial(link),
             Event::Aborted { link } => self.on_aborted(link),
             Event::Foreign { protocol } => self.environment.foreign.note(&self.peer, protocol),
@@ -86,12 +91,13 @@ impl Gateway {
         }
     }
 
-    /// Handles an incoming message: a publish or a management request.
-    fn on_delivery(&mut self, handle: LinkHandle, arrived: Arrived) {
+    /// Handles an incoming message: a publish, a management request, or one to the coordinator.
+    fn on_delivery(&mut self, now: Now, handle: LinkHandle, arrived: Arrived) {
         match self.links.by_handle(handle).map(|link| &link.kind) {
             Some(LinkKind::Request(_)) => {
                 self.on_request(handle, arrived.settled, &arrived.payload.joined());
             }
+            Some(LinkKind::Controller(_)) => self.on_control(now, handle, arrived),
             Some(LinkKind::Publisher(_) | LinkKind::Consumer(_) | LinkKind::Response(_)) | None => {
                 self.on_messages(handle, arrived);
             }
@@ -111,6 +117,7 @@ impl Gateway {
                 self.give_credit(id.publisher());
             }
             LinkKind::Request(half) => uncount!(half.credit, 1, "a request begins on credit"),
+            LinkKind::Controller(_) => self.on_control_aborted(handle),
             LinkKind::Consumer(_) | LinkKind::Response(_) => {}
         }
     }
@@ -143,11 +150,12 @@ impl Gateway {
             return invariant!(broken, "a session that ends has begun");
         };
         let mut gone = self.links.remove_session(session);
-        let consumers = gone
+        let consumers: Vec<_> = gone
             .iter()
             .filter(|link| matches!(link.kind, LinkKind::Consumer(_)))
             .map(|link| link.id.consumer())
             .collect();
+        self.end_consumers(session, &consumers);
         let settled: Vec<_> = gone
             .iter_mut()
             .filter_map(|link| link.kind.take_presettled())
@@ -165,6 +173,7 @@ impl Gateway {
         for link in gone {
             self.streams.forget(link.handle);
             self.forget_publisher(&link);
+            self.end_controller(link.handle);
             self.delete_dynamic(link.handle);
         }
     }
@@ -184,12 +193,19 @@ impl Gateway {
                 drain: false,
             };
             self.batch.push(Work::Command(stop));
+            let lingers = self.lingers(consumer, link.session, unsettled);
             self.forget_sent(unsent, unsettled);
             if let Some(tokens) = presettled {
                 self.settle_leaving(tokens, unsent);
             }
-            self.batch.push(Work::Leave(Leaving::Consumer(consumer)));
+            let leaving = if lingers {
+                Leaving::Link(consumer)
+            } else {
+                Leaving::Consumer(consumer)
+            };
+            self.batch.push(Work::Leave(leaving));
         }
+        self.end_controller(handle);
         self.delete_dynamic(handle);
     }
 
@@ -212,6 +228,7 @@ impl Gateway {
             self.batch.push(Work::Leave(Leaving::Connection));
         }
         self.closed = true;
+        self.forget_transactions();
     }
 
     /// Handles an effect, together with those `behind` it that report the same for the next

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::coordinator::Controller;
 use super::counters::Counted;
 use super::environment::Environment;
 use super::publisher::Publisher;
@@ -62,6 +63,8 @@ pub(super) enum LinkKind {
     Publisher(Box<Publisher>),
     /// The peer consumes.
     Consumer(Box<Consumer>),
+    /// The peer declares and discharges transactions.
+    Controller(Controller),
     /// The peer sends management requests.
     Request(PairHalf),
     /// The peer receives management answers.

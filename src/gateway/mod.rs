@@ -19,6 +19,7 @@ mod attach;
 mod audit;
 mod connection;
 mod consumer;
+mod coordinator;
 mod counters;
 mod describe;
 mod dynamic;
@@ -38,6 +39,8 @@ mod seats;
 mod stream;
 mod streaming_body;
 mod terminus;
+mod transactional;
+mod transactions;
 mod work;
 
 #[cfg(test)]

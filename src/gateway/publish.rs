@@ -9,6 +9,7 @@ use super::errors;
 use super::handshake::Login;
 use super::links::{Link, LinkId, LinkKind};
 use super::publisher::{Destination, Publisher};
+use super::transactions::TxnId;
 use super::work::Work;
 use crate::access::{Right, TopicPermissions};
 use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
@@ -29,7 +30,7 @@ pub(super) struct Way {
 }
 
 /// Why a message is not published.
-enum Refusal {
+pub(super) enum Refusal {
     /// It is settled with this outcome; the link stays attached.
     Outcome(DeliveryState),
     /// It is settled as released and the link is detached with this error.
@@ -58,13 +59,34 @@ impl Gateway {
             settled,
             payload,
         } = arrived;
+        let Some((id, way)) = self.receive(handle, generation, payload) else {
+            return;
+        };
+        match way {
+            Ok((way, message)) => {
+                let publish = self.publish_of(id, (delivery_id, settled), way, message);
+                self.publish(id, publish);
+            }
+            Err(refusal) => self.refuse_message(handle, delivery_id, settled, refusal),
+        }
+    }
+
+    /// The message of a delivery on a publisher's link, and its way if it may be published.
+    #[inline]
+    #[allow(clippy::type_complexity, reason = "a message with its way, or neither")]
+    pub(super) fn receive(
+        &mut self,
+        handle: LinkHandle,
+        generation: u64,
+        payload: Payload,
+    ) -> Option<(LinkId, Result<(Way, Arc<Message>), Refusal>)> {
         let Some(Link {
             id,
             kind: LinkKind::Publisher(publisher),
             ..
         }) = self.links.by_handle(handle)
         else {
-            return;
+            return None;
         };
         let id = *id;
         let streaming = publisher.streaming.take();
@@ -80,19 +102,18 @@ impl Gateway {
         };
         let message = message.map_err(|error| Refusal::Detach(errors::message(&error)));
         let way = message.and_then(|message| Ok((self.check_publish(id, way, &message)?, message)));
-        match way {
-            Ok((way, message)) => self.publish(id, (delivery_id, settled), way, message),
-            Err(refusal) => self.refuse_message(handle, delivery_id, settled, refusal),
-        }
+        Some((id, way))
     }
 
-    fn publish(
-        &mut self,
+    /// What the core is asked for.
+    #[inline]
+    pub(super) fn publish_of(
+        &self,
         id: LinkId,
         (delivery_id, settled): (Serial, bool),
         way: Way,
         message: Arc<Message>,
-    ) {
+    ) -> Publish {
         let Way {
             target,
             route,
@@ -100,7 +121,7 @@ impl Gateway {
             delivery_time,
         } = way;
         let forbidden = topic.and_then(|topic| topic.first_forbidden(&route.keys));
-        self.batch.push(Work::Command(Command::Publish(Publish {
+        Publish {
             connection: self.id,
             publisher: id.publisher(),
             token: delivery_id.0.into(),
@@ -110,7 +131,18 @@ impl Gateway {
             settled,
             forbidden,
             delivery_time,
-        })));
+        }
+    }
+
+    fn publish(&mut self, id: LinkId, publish: Publish) {
+        let settled = publish.settled;
+        self.batch.push(Work::Command(Command::Publish(publish)));
+        self.count_published(id, settled);
+    }
+
+    /// Counts a message that was published, or kept for its transaction.
+    #[inline]
+    pub(super) fn count_published(&mut self, id: LinkId, settled: bool) {
         let publisher = self.links.publisher(id.publisher());
         let follow = publisher.and_then(|(_, publisher)| publisher.published(settled));
         if let Some(queue) = follow {
@@ -314,7 +346,7 @@ impl Gateway {
         }))
     }
 
-    fn refuse_message(
+    pub(super) fn refuse_message(
         &mut self,
         handle: LinkHandle,
         delivery_id: Serial,
@@ -332,6 +364,23 @@ impl Gateway {
         if let Some(error) = error {
             self.link.detach(handle, true, Some(error));
         }
+    }
+}
+
+impl Refusal {
+    /// The same in a transaction: its outcome is a provisional one. Also returns what the controller
+    /// is told who discharges the transaction.
+    pub(super) fn in_transaction(self, txn: TxnId) -> (Self, String) {
+        let why = match &self {
+            Self::Outcome(DeliveryState::Rejected { error: Some(error) }) => error.to_string(),
+            Self::Outcome(_) => "a message was refused".to_owned(),
+            Self::Released(error) | Self::Detach(error) => error.to_string(),
+        };
+        let refusal = match self {
+            Self::Outcome(state) => Self::Outcome(txn.state(&state)),
+            other => other,
+        };
+        (refusal, why)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::base::limits::{TRANSACTIONS_BYTES_MAX, TRANSACTIONS_USER_BYTES_MAX};
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Name, uncount};
 
@@ -16,6 +17,17 @@ pub(super) struct Seats {
 struct SeatsTaken {
     vhosts: BTreeMap<Name, u64>,
     users: BTreeMap<Name, u64>,
+    /// Bytes of transactions that are not committed, by user, and of all.
+    transactions: BTreeMap<Name, u64>,
+    transactions_bytes: u64,
+}
+
+/// Bytes of a user's transaction that is not committed; dropping it subtracts them.
+#[derive(Debug)]
+pub(super) struct HeldBytes {
+    seats: Arc<Seats>,
+    user: Name,
+    bytes: u64,
 }
 
 /// The limit that leaves no room for another connection.
@@ -59,6 +71,16 @@ impl Seats {
         })
     }
 
+    /// The bytes of a new transaction of a user, none so far.
+    pub(super) fn hold(self: &Arc<Self>, user: Name) -> HeldBytes {
+        let seats = Arc::clone(self);
+        HeldBytes {
+            seats,
+            user,
+            bytes: 0,
+        }
+    }
+
     /// Number of open connections in a vhost.
     pub(super) fn in_vhost(&self, vhost: &str) -> u64 {
         let taken = self.taken.lock();
@@ -66,10 +88,52 @@ impl Seats {
     }
 }
 
+impl HeldBytes {
+    /// Number of bytes.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Counts more of them; false if those of the user's transactions, or of all, would be too many.
+    pub(super) fn grow(&mut self, bytes: u64) -> bool {
+        let mut taken = self.seats.taken.lock();
+        let of_user = taken.transactions.get(&self.user).copied().unwrap_or(0) + bytes;
+        let of_all = taken.transactions_bytes + bytes;
+        if of_all > TRANSACTIONS_BYTES_MAX || of_user > TRANSACTIONS_USER_BYTES_MAX {
+            return false;
+        }
+        taken.transactions.insert(self.user.clone(), of_user);
+        taken.transactions_bytes = of_all;
+        self.bytes += bytes;
+        true
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        let mut taken = self.seats.taken.lock();
+        let SeatsTaken {
+            transactions,
+            transactions_bytes,
+            ..
+        } = &mut *taken;
+        uncount!(*transactions_bytes, self.bytes, "bytes of a transaction were counted");
+        if let Some(of_user) = transactions.get_mut(&self.user) {
+            uncount!(*of_user, self.bytes, "bytes of a user's transaction were counted");
+            if *of_user == 0 {
+                transactions.remove(&self.user);
+            }
+        }
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.seats.taken.lock();
-        let SeatsTaken { vhosts, users } = &mut *taken;
+        let SeatsTaken { vhosts, users, .. } = &mut *taken;
         for (map, name) in [(vhosts, &self.vhost), (users, &self.user)] {
             if let Some(count) = map.get_mut(name) {
                 uncount!(*count, 1, "a seat that is left was counted");

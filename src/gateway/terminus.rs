@@ -33,9 +33,8 @@ pub(super) fn target_address(attach: &Attach) -> Result<Option<&str>, Error> {
         None => Err(errors::invalid_field(
             "the attach of a sender needs a target",
         )),
-        Some(TargetArchetype::Coordinator) => {
-            Err(errors::not_implemented("transactions are not offered"))
-        }
+        // A controller's link is no publisher's.
+        Some(TargetArchetype::Coordinator { .. }) => Ok(None),
         Some(TargetArchetype::Target(target)) => Ok(target.address.as_deref()),
     }
 }

@@ -58,6 +58,8 @@ pub(super) enum Ask {
 pub(super) enum Leaving {
     /// The consumer of one link.
     Consumer(ConsumerId),
+    /// The link of a consumer that the core keeps.
+    Link(ConsumerId),
     /// A session with these consumers.
     Session(SessionId, Vec<ConsumerId>),
     /// The whole connection.
@@ -266,7 +268,7 @@ impl Batch {
     /// core that they are detached.
     fn leave(&mut self, now: Now, core: &mut Core, effects: &mut Effects, leaving: Leaving) {
         let stop = match &leaving {
-            Leaving::Consumer(consumer) => Command::ConsumerFlow {
+            Leaving::Consumer(consumer) | Leaving::Link(consumer) => Command::ConsumerFlow {
                 consumer: *consumer,
                 limit: 0,
                 drain: false,
@@ -283,7 +285,7 @@ impl Batch {
         effects.meter.charge(Step::Command, 1);
         core.apply(now, stop, effects);
         let goes = |consumer: ConsumerId| match &leaving {
-            Leaving::Consumer(leaving) => consumer == *leaving,
+            Leaving::Consumer(leaving) | Leaving::Link(leaving) => consumer == *leaving,
             Leaving::Session(_, consumers) => consumers.contains(&consumer),
             Leaving::Connection => true,
         };
@@ -325,6 +327,7 @@ impl Batch {
             return;
         }
         let command = match leaving {
+            Leaving::Link(_) => return,
             Leaving::Consumer(consumer) => Command::ConsumerDetach { consumer },
             Leaving::Session(session, _) => Command::SessionEnd { session },
             Leaving::Connection => Command::ConnectionClose {

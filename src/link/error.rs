@@ -78,6 +78,10 @@ pub(super) enum Violation {
     DeliveryIdOrder { id: u32 },
     #[error("delivery-id {id} in the middle of delivery {current}")]
     DeliveryIdChanged { id: u32, current: u32 },
+    #[error("the transfers of a delivery name two transactions")]
+    TransactionChanged,
+    #[error("deliveries cannot be acquired for a transaction: settle them in one")]
+    Acquisition,
     #[error("the state is no outcome")]
     StateUnsupported,
     #[error("the attach of a sender needs an initial-delivery-count")]
@@ -133,9 +137,11 @@ impl Violation {
             | Self::FieldTooLong { .. }
             | Self::SettleMode
             | Self::SecondOnFirst
+            | Self::TransactionChanged
             | Self::DeliveryTagMissing
             | Self::DeliveryTag { .. } => (Link, AmqpError::InvalidField.into()),
             Self::AttachUnreadable { .. } => (Link, AmqpError::DecodeError.into()),
+            Self::Acquisition => (Link, AmqpError::NotImplemented.into()),
             Self::Stolen => (Link, LinkError::Stolen.into()),
             Self::TransferLimit => (Link, LinkError::TransferLimitExceeded.into()),
             Self::MessageSize { .. } => (Link, LinkError::MessageSizeExceeded.into()),

@@ -118,6 +118,15 @@ pub enum Event {
         /// The message's bytes.
         payload: Payload,
     },
+    /// A message arrived completely that is a part of a transaction. [AMQP 4.4.1]
+    Posted {
+        /// The link that it arrived on.
+        link: LinkHandle,
+        /// The transaction that its transfers named.
+        txn_id: Box<[u8]>,
+        /// The message.
+        arrived: Arrived,
+    },
     /// `part_bytes` of a message have arrived, and more follows: see [`super::Connection::partial`]
     /// for the bytes, [`super::Connection::take_partial`] to take them. Comes again when as many
     /// have arrived once more, unless [`super::Connection::keep_partial`] is called. Nothing more
@@ -139,11 +148,12 @@ pub enum Event {
         /// The tokens given to [`super::Connection::send`], in the order of the deliveries; at
         /// least one, at most as many as are unsettled.
         tokens: Vec<u64>,
-        /// The outcome, always terminal.
+        /// The outcome, always terminal, or one that holds once a transaction is committed.
         state: DeliveryState,
     },
     /// The receiver has an outcome for a delivery and waits for the sender to settle it: answer
-    /// with [`super::Connection::settle_sent`].
+    /// with [`super::Connection::settle_sent`]. One in a transaction comes again as often as it is
+    /// sent, until the receiver settles.
     Outcome {
         /// The link that it was sent on.
         link: LinkHandle,
@@ -151,7 +161,7 @@ pub enum Event {
         token: u64,
         /// Its delivery-id in the session.
         delivery_id: Serial,
-        /// The outcome, always terminal.
+        /// The outcome, as in [`Event::Settled`].
         state: DeliveryState,
     },
     /// The sender settled a delivery that was received: with `rcv-settle-mode` second, the end of
@@ -176,7 +186,7 @@ pub enum Event {
     },
 }
 
-/// A complete message, with the content of [`Event::Delivery`].
+/// A complete message: the content of [`Event::Delivery`] and of [`Event::Posted`].
 #[derive(Debug)]
 pub struct Arrived {
     /// Its delivery-id in the session.

@@ -99,6 +99,8 @@ pub(super) struct Partial {
     told_bytes: u64,
     /// Whether the owner wants it only when it is complete.
     is_kept: bool,
+    /// The transaction that it is a part of: the first that one of its transfers names.
+    pub(super) txn_id: Option<Box<[u8]>>,
 }
 
 /// A message that waits to be encoded frame by frame.
@@ -187,6 +189,7 @@ impl Link {
             link_credit: Some(self.credit),
             available: sends.then_some(self.sender.available),
             drain: self.drain,
+            acquires: false,
         }
     }
 
@@ -220,6 +223,7 @@ impl Partial {
             held_bytes: 0,
             told_bytes: 0,
             is_kept: false,
+            txn_id: None,
         }
     }
 

@@ -378,6 +378,8 @@ fn options(settings: &Settings, registry: &Registry, seed: Seed) -> GatewayOptio
             KeyRule::Specification
         },
         delivery_times: !settings.strict,
+        transaction_timeout_ms: settings.transaction_timeout.ms,
+        transaction_bytes_max: settings.transaction_max_bytes.0,
         auto_create: settings.auto_create.clone(),
         temporary_prefix: temporary_prefix(),
         counts_returns: settings.announce_rabbitmq,

@@ -55,6 +55,9 @@ impl Connection {
         };
         match (&link.role, link.state) {
             (_, LinkState::Detaching) => {}
+            (Role::Sender, _) if flow.acquires => {
+                self.fail_link(channel, handle, &Violation::Acquisition);
+            }
             (Role::Sender, LinkState::Asked) => {
                 link.sender.early_flow = Some((flow.clone(), echo));
             }

@@ -8,7 +8,7 @@ use crate::base::{invariant, uncount};
 use crate::link::error::{Scope, Violation};
 use crate::link::link::{Link, LinkState, Partial};
 use crate::link::session::Session;
-use crate::link::{Event, LinkHandle};
+use crate::link::{Arrived, Event, LinkHandle};
 use crate::wire::performative::{Role, Transfer};
 
 impl Connection {
@@ -90,8 +90,22 @@ impl Connection {
         if let Some(mut receiving) = session.receiving(handle.handle) {
             receiving.finish(delivery_id, settled, partial.second);
         }
+        let txn_id = partial.txn_id.take();
         let payload = partial.finish(payload);
         let link = handle;
+        if let Some(txn_id) = txn_id {
+            let arrived = Arrived {
+                delivery_id,
+                settled,
+                payload,
+            };
+            events.push_back(Event::Posted {
+                link,
+                txn_id,
+                arrived,
+            });
+            return Ok(());
+        }
         events.push_back(Event::Delivery {
             link,
             delivery_id,
@@ -121,6 +135,11 @@ fn check_fragment(
         return Err(Violation::DeliveryTag { bytes });
     }
     partial.settled |= transfer.settled.unwrap_or(false);
+    if let Some(txn_id) = &transfer.txn_id
+        && *partial.txn_id.get_or_insert_with(|| txn_id.clone()) != *txn_id
+    {
+        return Err(Violation::TransactionChanged);
+    }
     link.check_size(partial.bytes + payload_bytes as u64)
 }
 

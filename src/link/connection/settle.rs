@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use super::{Connection, LinkContext, mark_dirty};
 use crate::base::Serial;
 #[cfg(test)]
@@ -10,7 +12,7 @@ use crate::link::error::Violation;
 use crate::link::session::{Session, queue_dispositions};
 use crate::link::unsettled::Fate;
 use crate::link::{Event, LinkHandle, SessionHandle};
-use crate::wire::performative::{DeliveryState, Disposition, Role};
+use crate::wire::performative::{DeliveryState, Disposition, PerformativeError, Role};
 
 /// Capacity for tokens allocated at once: in a range over many links each delivery may be a run of
 /// its own.
@@ -65,12 +67,13 @@ impl Connection {
             settle_outcomes(session, &mut self.events, (first, last), state);
             return;
         }
+        let is_provisional = matches!(state, DeliveryState::Transactional { .. });
         for index in session.sent.range(first, last) {
             let Some(sent) = session.sent.at(index) else {
                 continue; // settled before
             };
             // The first outcome counts; a later one can only settle.
-            let decided = std::mem::replace(&mut sent.decided, true);
+            let decided = std::mem::replace(&mut sent.decided, true) && !is_provisional;
             let (handle, token) = (sent.handle, sent.token);
             let delivery_id = session.sent.id(index);
             if let (false, Some(link)) = (decided, session.named_link(handle)) {
@@ -173,6 +176,20 @@ impl Connection {
         mark_dirty(dirty, session);
     }
 
+    /// Forgets the outcome of a sent delivery, which was not settled: the receiver gives another.
+    /// False if it is not there any more.
+    pub fn reopen_sent(&mut self, handle: LinkHandle, delivery_id: Serial) -> bool {
+        let found = self.find(handle);
+        let sent = found.and_then(|found| found.session.sent.get_mut(delivery_id));
+        match sent.filter(|sent| sent.handle == handle.handle) {
+            Some(sent) => {
+                sent.decided = false;
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Tells the peer that deliveries of a session are released, which their tokens pick: the peer
     /// is to settle them. Those that wait to be sent are told of once they have a delivery-id. [AMQP
     /// 2.7.6]
@@ -231,19 +248,39 @@ fn outcome(
             Ok(settled.then_some(DeliveryState::Released))
         }
         Some(state) if state.is_outcome() => Ok(Some(state)),
+        Some(DeliveryState::Transactional { txn_id, outcome }) => {
+            provisional(txn_id, outcome).map(Some)
+        }
         // Choice: as RabbitMQ, any other state ends the session, also for an unknown delivery.
         Some(_) => Err(Violation::StateUnsupported),
     }
 }
 
+/// An outcome that holds once a transaction is committed; without one it is that of a delivery
+/// settled without an outcome. [AMQP 4.5.6]
+fn provisional(txn_id: Bytes, outcome: Option<Bytes>) -> Result<DeliveryState, Violation> {
+    let outcome = outcome.unwrap_or_else(|| {
+        let mut released = Vec::new();
+        DeliveryState::Released.write(&mut released);
+        released.into()
+    });
+    let state = DeliveryState::decode(&outcome).map_err(PerformativeError::Decode)?;
+    if !state.is_outcome() {
+        return Err(Violation::StateUnsupported);
+    }
+    let outcome = Some(outcome);
+    Ok(DeliveryState::Transactional { txn_id, outcome })
+}
+
 /// Removes settled deliveries from the session. Those whose outcome was reported before are only
-/// forgotten; the others are reported in runs of one link.
+/// forgotten, unless they are settled in a transaction; the others are reported in runs of one link.
 fn settle_outcomes(
     session: &mut Session,
     events: &mut VecDeque<Event>,
     (first, last): (Serial, Serial),
     state: &DeliveryState,
 ) {
+    let is_provisional = matches!(state, DeliveryState::Transactional { .. });
     let mut range = session.sent.range(first, last);
     while !range.is_empty() {
         let mut handle = None;
@@ -252,7 +289,7 @@ fn settle_outcomes(
             if *handle.get_or_insert(sent.handle) != sent.handle {
                 return Fate::Beyond;
             }
-            if !sent.decided {
+            if !sent.decided || is_provisional {
                 tokens.push(sent.token);
             }
             Fate::Taken

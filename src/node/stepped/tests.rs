@@ -72,6 +72,8 @@ fn options() -> GatewayOptions {
         death_evidence: EvidenceLevel::default(),
         key_rule: KeyRule::Specification,
         delivery_times: true,
+        transaction_timeout_ms: 60_000,
+        transaction_bytes_max: 1 << 20,
         auto_create: Vec::new(),
         temporary_prefix: "amq.gen-".to_owned(),
         counts_returns: false,

@@ -202,7 +202,7 @@ fn describe_incoming(link: &LinkInfo) -> Option<Value> {
             exchange.percent_encoded(),
             key.percent_encoded()
         )),
-        LinkPurpose::Publish(None) => None,
+        LinkPurpose::Publish(None) | LinkPurpose::Transactions => None,
         LinkPurpose::Requests => Some("/management".to_owned()),
         LinkPurpose::Consume { .. } | LinkPurpose::Responses => return None,
     };
@@ -228,7 +228,7 @@ fn describe_outgoing(link: &LinkInfo, vhost: Option<&Vhost>) -> Option<Value> {
             (queue, *settled, source)
         }
         LinkPurpose::Responses => (None, true, Some("/management".to_owned())),
-        LinkPurpose::Publish(_) | LinkPurpose::Requests => return None,
+        LinkPurpose::Publish(_) | LinkPurpose::Requests | LinkPurpose::Transactions => return None,
     };
     Some(json!({
         "handle": link.handle,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::composite::write_fields;
 use super::{
     Attach, Fields, PerformativeError, ReceiverSettleMode, Role, SenderSettleMode, Source, Symbol,
-    Target, codes, composite, symbols, terminus, write_symbols,
+    TargetArchetype, codes, composite, symbols, terminus, write_symbols,
 };
 use crate::base::Serial;
 use crate::base::limits::{
@@ -151,7 +151,7 @@ pub struct AttachAnswer {
     /// The source to answer with.
     pub source: Terminus<Source>,
     /// The target to answer with.
-    pub target: Terminus<Target>,
+    pub target: Terminus<TargetArchetype>,
     /// On a receiving link: the largest message that is accepted, in bytes, enforced by the engine.
     /// On a sending link the peer's is repeated. Default: absent, no limit.
     pub max_message_size: Option<u64>,
@@ -202,7 +202,7 @@ impl AttachFrame<'_> {
             Terminus::Absent => wire::write_null(out),
             Terminus::Echo | Terminus::EchoWithOutcomes => echo(out, &self.peer.target),
             Terminus::Given(target) => {
-                composite::write(out, &**target);
+                target.write(out);
             }
         }
         wire::write_null(out);

@@ -21,12 +21,14 @@ pub(super) const SOURCE: u64 = 0x28;
 pub(super) const TARGET: u64 = 0x29;
 pub(super) const DELETE_ON_CLOSE: u64 = 0x2b;
 pub(super) const COORDINATOR: u64 = 0x30;
+pub(super) const DECLARE: u64 = 0x31;
+pub(super) const DISCHARGE: u64 = 0x32;
 pub(super) const DECLARED: u64 = 0x33;
 pub(super) const TRANSACTIONAL_STATE: u64 = 0x34;
 /// The descriptor, registered by Apache, of the filter with a selector.
 pub(super) const SELECTOR_FILTER: u64 = 0x0000_468c_0000_0004;
 
-const NAMES: [(&str, u64); 22] = [
+const NAMES: [(&str, u64); 24] = [
     ("amqp:open:list", OPEN),
     ("amqp:begin:list", BEGIN),
     ("amqp:attach:list", ATTACH),
@@ -46,6 +48,8 @@ const NAMES: [(&str, u64); 22] = [
     ("amqp:delete-on-close:list", DELETE_ON_CLOSE),
     ("amqp:error:list", ERROR),
     ("amqp:coordinator:list", COORDINATOR),
+    ("amqp:declare:list", DECLARE),
+    ("amqp:discharge:list", DISCHARGE),
     ("amqp:declared:list", DECLARED),
     ("amqp:transactional-state:list", TRANSACTIONAL_STATE),
     ("apache.org:selector-filter:string", SELECTOR_FILTER),

@@ -2,7 +2,10 @@
 
 use super::{codes, fields};
 use crate::base::Serial;
-use crate::wire::{self, DecodeError, Fields};
+use crate::wire::{self, DecodeError, Fields, Reader};
+
+/// The property of a flow that names a transaction.
+const TXN_ID: &str = "txn-id";
 
 /// The state of a session and perhaps of one of its links. [AMQP 2.7.4]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -35,6 +38,8 @@ pub struct LinkFlow {
     pub available: Option<u32>,
     /// Whether credit that cannot be used at once is to be used up.
     pub drain: bool,
+    /// Whether its properties ask for deliveries that belong to a transaction. [AMQP 4.4.3]
+    pub acquires: bool,
 }
 
 impl Flow {
@@ -49,12 +54,17 @@ impl Flow {
         let available = list.uint()?;
         let drain = list.bool()?.unwrap_or(false);
         let echo = list.bool()?.unwrap_or(false);
+        let acquires = match list.raw()? {
+            Some(properties) => names_transaction(properties)?,
+            None => false,
+        };
         let link = handle.map(|handle| LinkFlow {
             handle,
             delivery_count,
             link_credit,
             available,
             drain,
+            acquires,
         });
         let next_outgoing_id = Serial(next_outgoing_id);
         Ok(Self {
@@ -91,6 +101,19 @@ impl Flow {
         flag(out, self.echo);
         wire::end(out, compound, 10);
     }
+}
+
+/// Whether the properties of a flow have the key that stands for transactional acquisition.
+fn names_transaction(properties: &[u8]) -> Result<bool, DecodeError> {
+    let Ok(pairs) = Reader::new(properties).map() else {
+        return Ok(false);
+    };
+    for pair in pairs {
+        if Reader::new(pair?.key).symbol() == Ok(TXN_ID) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn write_optional(out: &mut Vec<u8>, value: Option<u32>) {

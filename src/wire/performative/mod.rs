@@ -6,6 +6,7 @@
 mod attach;
 mod codes;
 mod composite;
+mod control;
 mod decode;
 mod disposition;
 mod fields;
@@ -19,6 +20,7 @@ mod types;
 pub use crate::wire::Value;
 pub use attach::{AttachAnswer, AttachFields, AttachFrame, Terminus};
 pub(in crate::wire) use composite::{ListReader, read_symbols, write_list, write_symbols};
+pub use control::Control;
 pub use decode::{Performative, PerformativeError, decode, describe, encode};
 pub use disposition::Disposition;
 pub use fields::{encode_fields, error, fields, is_delete_on_close, selector_text, symbols};
@@ -30,6 +32,7 @@ pub use state::DeliveryState;
 pub use types::{
     AmqpError, ChannelMax, ConnectionError, Error, Fields, Handle, LinkError, MaxFrameSize,
     ReceiverSettleMode, Role, SenderSettleMode, SessionError, Symbol,
+    TransactionError,
 };
 
 pub use transfer::{FirstTransfer, TRANSFER_BYTES_MAX, Transfer, WholeTransfer, write_transfer};

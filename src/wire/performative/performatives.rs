@@ -442,22 +442,32 @@ pub enum TargetArchetype {
     /// A node that takes messages.
     Target(Target),
     /// The coordinator of transactions.
-    Coordinator,
+    Coordinator {
+        /// The kinds of transactions that the controller would use, or that the coordinator offers:
+        /// `amqp:local-transactions` for example. [AMQP 4.5.1, 4.5.9]
+        capabilities: Option<Vec<Symbol>>,
+    },
 }
 
 impl TargetArchetype {
     fn decode(bytes: &[u8]) -> Result<Self, PerformativeError> {
-        let described = Reader::new(bytes).described()?;
+        let mut described = Reader::new(bytes).described()?;
         if codes::number(described.descriptor) == codes::COORDINATOR {
-            return Ok(Self::Coordinator);
+            let mut list = ListReader::new("coordinator", &mut described.value)?;
+            let capabilities = some(list.optional("capabilities", read_symbols)?);
+            return Ok(Self::Coordinator { capabilities });
         }
         composite::read(bytes).map(Self::Target)
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Target(target) => composite::write(out, target),
-            Self::Coordinator => composite::write_list(out, codes::COORDINATOR, |_| {}),
+            Self::Coordinator { capabilities } => {
+                composite::write_list(out, codes::COORDINATOR, |list| {
+                    list.field(capabilities.as_deref(), write_symbols);
+                });
+            }
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Transfer. [AMQP 2.7.5]
 
-use super::{ReceiverSettleMode, codes};
+use bytes::Bytes;
+
+use super::{DeliveryState, ReceiverSettleMode, codes};
 use crate::base::Serial;
 use crate::base::limits::DELIVERY_TAG_BYTES_MAX;
 use crate::wire::fast_path::{FastFields, NotFast};
 use crate::wire::frame::FRAME_HEADER_BYTES;
-use crate::wire::{self, DecodeError, Fields};
+use crate::wire::{self, DecodeError, Fields, Reader};
 
 /// One frame of a message. [AMQP 2.7.5]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -29,11 +31,13 @@ pub struct Transfer {
     pub resume: bool,
     /// Whether the delivery is aborted; its payload is ignored.
     pub aborted: bool,
+    /// The transaction that it is a part of, if its state says so. [AMQP 4.4.1]
+    pub txn_id: Option<Box<[u8]>>,
 }
 
 impl Transfer {
-    /// Reads the fields of a transfer. States and hints are skipped: states are not negotiated in
-    /// transfers.
+    /// Reads the fields of a transfer. Hints are skipped, and so are states, which are not
+    /// negotiated in transfers, but for the transaction that one names.
     pub(super) fn read(list: Fields<'_>) -> Result<Self, DecodeError> {
         match Self::fast_path(FastFields::new(list.rest(), list.left())) {
             Ok(transfer) => Ok(transfer),
@@ -60,6 +64,7 @@ impl Transfer {
             rcv_settle_mode: None,
             resume: false,
             aborted: false,
+            txn_id: None,
         };
         list.is_done().then_some(transfer).ok_or(NotFast)
     }
@@ -82,7 +87,10 @@ impl Transfer {
                 });
             }
         };
-        list.raw()?;
+        let txn_id = match list.raw()? {
+            Some(state) => transaction_of(state)?,
+            None => None,
+        };
         let resume = list.bool()?.unwrap_or(false);
         let aborted = list.bool()?.unwrap_or(false);
         Ok(Self {
@@ -95,6 +103,7 @@ impl Transfer {
             rcv_settle_mode,
             resume,
             aborted,
+            txn_id,
         })
     }
 
@@ -125,11 +134,33 @@ impl Transfer {
             Some(ReceiverSettleMode::First) => wire::write_ubyte(out, 0),
             Some(ReceiverSettleMode::Second) => wire::write_ubyte(out, 1),
         }
-        wire::write_null(out);
+        match &self.txn_id {
+            None => wire::write_null(out),
+            Some(txn_id) => {
+                let txn_id = Bytes::copy_from_slice(txn_id);
+                let state = DeliveryState::Transactional {
+                    txn_id,
+                    outcome: None,
+                };
+                state.write(out);
+            }
+        }
         wire::write_bool(out, self.resume);
         wire::write_bool(out, self.aborted);
         wire::end(out, compound, 10);
     }
+}
+
+/// The id of the transaction that a transfer's state names; any other state is not looked at.
+fn transaction_of(state: &[u8]) -> Result<Option<Box<[u8]>>, DecodeError> {
+    let Ok(mut described) = Reader::new(state).described() else {
+        return Ok(None);
+    };
+    if codes::number(described.descriptor) != codes::TRANSACTIONAL_STATE {
+        return Ok(None);
+    }
+    let txn_id = described.value.list()?.binary()?;
+    super::fields::required(txn_id, "txn-id of transfer").map(|id| Some(Box::from(id)))
 }
 
 /// A frame with a complete delivery and only the most common fields, in the most common encoding: a

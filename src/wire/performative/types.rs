@@ -241,6 +241,15 @@ conditions! {
 }
 
 conditions! {
+    /// Conditions of transactions. [AMQP 4.5.8]
+    TransactionError {
+        UnknownId = "amqp:transaction:unknown-id",
+        Rollback = "amqp:transaction:rollback",
+        Timeout = "amqp:transaction:timeout",
+    }
+}
+
+conditions! {
     /// Conditions that end a link. [AMQP 2.8.18]
     LinkError {
         TransferLimitExceeded = "amqp:link:transfer-limit-exceeded",
