@@ -201,6 +201,21 @@ impl Settings {
         self.data.as_deref().filter(|_| !self.in_memory)
     }
 
+    fn problem_with_transactions(&self) -> Option<(&'static str, String)> {
+        if self.transaction_timeout.ms == 0 {
+            let why = "no transaction could ever be discharged".to_owned();
+            return Some(("transaction-timeout", why));
+        }
+        if !(1..=limits::TRANSACTIONS_USER_BYTES_MAX).contains(&self.transaction_max_bytes.0) {
+            let why = format!(
+                "a transaction takes 1 to {} bytes, which is what all of one user may take",
+                limits::TRANSACTIONS_USER_BYTES_MAX
+            );
+            return Some(("transaction-max-bytes", why));
+        }
+        None
+    }
+
     /// The first setting that is invalid by itself or in combination with another: its name and
     /// what is wrong.
     pub fn problem(&self) -> Option<(&'static str, String)> {
@@ -239,16 +254,8 @@ impl Settings {
             );
             return Some(("queues-per-message-max", why));
         }
-        if self.transaction_timeout.ms == 0 {
-            let why = "no transaction could ever be discharged".to_owned();
-            return Some(("transaction-timeout", why));
-        }
-        if !(1..=limits::TRANSACTIONS_USER_BYTES_MAX).contains(&self.transaction_max_bytes.0) {
-            let why = format!(
-                "a transaction takes 1 to {} bytes, which is what all of one user may take",
-                limits::TRANSACTIONS_USER_BYTES_MAX
-            );
-            return Some(("transaction-max-bytes", why));
+        if let Some(problem) = self.problem_with_transactions() {
+            return Some(problem);
         }
         if self.connections_max == 0 {
             return Some(("connections-max", "nobody could ever connect".to_owned()));

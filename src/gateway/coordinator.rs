@@ -10,7 +10,7 @@ use super::work::Work;
 use crate::base::limits::{
     COORDINATOR_CREDIT, COORDINATOR_MESSAGE_BYTES_MAX, TRANSACTIONS_OPEN_MAX,
 };
-use crate::base::{Now, Serial, uncount};
+use crate::base::{Now, uncount};
 use crate::broker::{Commit, Command, Settle};
 use crate::link::{Arrived, LinkHandle};
 use crate::wire::performative::{
@@ -129,8 +129,8 @@ impl Gateway {
     /// Commits a transaction or rolls it back. [AMQP 4.3]
     fn on_discharge(&mut self, asked: Discharge, txn_id: &[u8], fail: bool) {
         let all = self.transactions.get_or_insert_default();
-        let (id, open) = match all.find(txn_id) {
-            Ok(found) => found,
+        let id = match all.find(txn_id) {
+            Ok(id) => id,
             // What it asks for was done.
             Err(_) if fail && all.has_ended(txn_id) => {
                 return self.answer_control(asked, &DeliveryState::Accepted);
@@ -141,6 +141,9 @@ impl Gateway {
             self.roll_back(id);
             return self.answer_control(asked, &DeliveryState::Accepted);
         }
+        let Some(open) = all.by_id(id) else {
+            return;
+        };
         if let Some(error) = open.refused.take() {
             self.roll_back(id);
             return self.refuse_control(asked, error);

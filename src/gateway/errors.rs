@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::address::AddressError;
 use super::seats::NoSeat;
-use crate::broker::{Error as CoreError, TooManyQueues};
+use crate::broker::{Error as CoreError, PublishOutcome, TooManyQueues};
 use crate::management::RequestError;
 use crate::message::MessageError;
 use crate::wire::performative::{
@@ -227,6 +227,21 @@ pub(super) fn transaction_timeout(timeout_ms: u64) -> Error {
 /// A transaction that cannot be committed.
 pub(super) fn rolled_back(why: &str) -> Error {
     error(TransactionError::Rollback, why)
+}
+
+/// A transaction that the core refused, since one of its messages would not be taken.
+pub(super) fn not_committed(outcome: &PublishOutcome) -> Error {
+    match outcome {
+        PublishOutcome::Accepted => internal("a transaction was refused for a message that is taken"),
+        PublishOutcome::Unroutable => rolled_back("no queue takes one of its messages"),
+        PublishOutcome::QueueFull { queue } => rolled_back(&queue_full(queue).to_string()),
+        PublishOutcome::TooManyQueues(why) => rolled_back(&why.to_string()),
+        PublishOutcome::NoExchange { exchange } => rolled_back(&no_exchange(exchange).to_string()),
+        PublishOutcome::Internal { exchange } => rolled_back(&internal_exchange(exchange).to_string()),
+        PublishOutcome::Forbidden { exchange, key } => {
+            rolled_back(&forbidden_key(exchange, key).to_string())
+        }
+    }
 }
 
 /// A message that would be in two transactions.

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::connection::{AwaitedAnswer, Gateway};
+use super::errors;
 use super::links::LinkKind;
 use super::work::{Ask, Leaving, Work};
 use crate::base::{Now, PublisherId, SessionId, invariant, uncount};
@@ -254,6 +255,7 @@ impl Gateway {
             }
             Effect::Published { lsn, .. }
             | Effect::Settled { lsn, .. }
+            | Effect::Committed { lsn, .. }
             | Effect::PublisherEnded { lsn, .. } => {
                 if lsn <= self.durable {
                     self.on_outcome(effect);
@@ -301,6 +303,10 @@ impl Gateway {
                 took,
                 ..
             } => self.on_settled(consumer, token, took),
+            Effect::Committed { token, refused, .. } => {
+                let refused = refused.map(|outcome| errors::not_committed(&outcome));
+                self.on_committed(token, refused);
+            }
             Effect::PublisherEnded { publisher, .. } => self.on_publisher_ended(publisher),
             // These are not outcomes: they are not held back until a record is durable.
             Effect::Deliver(_)

@@ -45,7 +45,7 @@ impl Gateway {
             return;
         };
         let all = self.transactions.get_or_insert_default();
-        match (all.find(txn_id).map(|(txn, _)| txn), way) {
+        match (all.find(txn_id), way) {
             (Ok(txn), Ok((way, message))) => {
                 let publish = self.publish_of(id, (delivery_id, settled), way, message);
                 self.post((handle, id), (txn, bytes), delivery_id, publish);
@@ -180,7 +180,7 @@ impl Gateway {
         };
         self.links.by_handle(link)?;
         let found = self.transactions.get_or_insert_default().find(txn_id);
-        match (found.map(|(id, _)| id), DeliveryState::decode(encoded)) {
+        match (found, DeliveryState::decode(encoded)) {
             (Ok(id), Ok(outcome)) => Some(Provisional {
                 link,
                 id,

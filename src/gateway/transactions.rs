@@ -163,10 +163,10 @@ impl Transactions {
     }
 
     /// The open transaction with this id on the wire, or what is wrong with the id.
-    pub(super) fn find(&mut self, txn_id: &[u8]) -> Result<(TxnId, &mut Transaction), Error> {
+    pub(super) fn find(&self, txn_id: &[u8]) -> Result<TxnId, Error> {
         let id = TxnId::decode(txn_id).ok_or_else(errors::unknown_transaction)?;
-        match self.open.get_mut(&id) {
-            Some(open) if open.discharge.is_none() => Ok((id, open)),
+        match self.open.get(&id) {
+            Some(open) if open.discharge.is_none() => Ok(id),
             _ => {
                 let ended = self.ended.iter().find(|(ended, _)| *ended == id);
                 Err(ended.map_or_else(errors::unknown_transaction, |(_, error)| error.clone()))
