@@ -11,7 +11,7 @@ use crate::base::limits::{
     COORDINATOR_CREDIT, COORDINATOR_MESSAGE_BYTES_MAX, TRANSACTIONS_OPEN_MAX,
 };
 use crate::base::{Now, uncount};
-use crate::broker::{Commit, Command, Settle};
+use crate::broker::{Command, Commit, Settle};
 use crate::link::{Arrived, LinkHandle};
 use crate::wire::performative::{
     Attach, AttachAnswer, Control, DeliveryState, Error, Symbol, TargetArchetype, Terminus,
@@ -44,7 +44,10 @@ impl Gateway {
         place: LinkIds,
         attach: &Attach,
     ) -> Result<(), Error> {
-        let outcomes = attach.source.as_ref().and_then(|source| source.outcomes.as_ref());
+        let outcomes = attach
+            .source
+            .as_ref()
+            .and_then(|source| source.outcomes.as_ref());
         let mut named = outcomes.into_iter().flatten();
         let controller = Controller {
             takes_rejected: outcomes.is_none() || named.any(|name| name.as_str() == REJECTED),
@@ -71,7 +74,11 @@ impl Gateway {
         else {
             return;
         };
-        uncount!(controller.credit, 1, "a message to the coordinator comes on credit");
+        uncount!(
+            controller.credit,
+            1,
+            "a message to the coordinator comes on credit"
+        );
         if controller.credit <= COORDINATOR_CREDIT / 2 {
             controller.credit = COORDINATOR_CREDIT;
             self.link.set_credit(handle, COORDINATOR_CREDIT);
@@ -96,7 +103,11 @@ impl Gateway {
         if let Some(LinkKind::Controller(controller)) =
             self.links.by_handle(handle).map(|link| &mut link.kind)
         {
-            uncount!(controller.credit, 1, "a message to the coordinator begins on credit");
+            uncount!(
+                controller.credit,
+                1,
+                "a message to the coordinator begins on credit"
+            );
             if controller.credit == 0 {
                 controller.credit = COORDINATOR_CREDIT;
                 self.link.set_credit(handle, COORDINATOR_CREDIT);
@@ -107,16 +118,22 @@ impl Gateway {
     /// Begins a transaction. [AMQP 4.2]
     fn on_declare(&mut self, now: Now, asked: Discharge, has_global_id: bool) {
         if asked.settled {
-            let error = errors::invalid_field("a declare must be sent unsettled: its id is the answer");
+            let error =
+                errors::invalid_field("a declare must be sent unsettled: its id is the answer");
             return self.link.detach(asked.link, true, Some(error));
         }
         if has_global_id {
-            return self.refuse_control(asked, errors::not_implemented("distributed transactions are not offered"));
+            return self.refuse_control(
+                asked,
+                errors::not_implemented("distributed transactions are not offered"),
+            );
         }
         let id = TxnId(self.environment.next_id());
         let user = self.login.as_ref().map(|login| login.user.clone());
         let held = self.environment.seats.hold(user.unwrap_or_default());
-        let deadline = now.mono.plus(self.environment.options.transaction_timeout_ms);
+        let deadline = now
+            .mono
+            .plus(self.environment.options.transaction_timeout_ms);
         let all = self.transactions.get_or_insert_default();
         if all.declare(id, asked.link, (held, deadline)) {
             let txn_id = id.encode();
@@ -208,7 +225,8 @@ impl Gateway {
     /// Answers a message of a controller, unless it was sent settled.
     fn answer_control(&mut self, asked: Discharge, state: &DeliveryState) {
         if !asked.settled {
-            self.link.settle_received(asked.link, asked.delivery_id, state);
+            self.link
+                .settle_received(asked.link, asked.delivery_id, state);
         }
     }
 
@@ -223,7 +241,8 @@ impl Gateway {
         };
         if takes_rejected && !asked.settled {
             let rejected = errors::rejected(error);
-            self.link.settle_received(asked.link, asked.delivery_id, &rejected);
+            self.link
+                .settle_received(asked.link, asked.delivery_id, &rejected);
         } else {
             self.link.detach(asked.link, true, Some(error));
         }

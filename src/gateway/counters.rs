@@ -31,7 +31,7 @@ impl OpenLinks {
             LinkKind::Consumer(_) => &self.consumers,
             LinkKind::Request(_) | LinkKind::Response(_) | LinkKind::Controller(_) => {
                 &self.management
-            },
+            }
         };
         counter.fetch_add(1, Ordering::Relaxed);
         Counted(Arc::clone(counter))

@@ -10,7 +10,8 @@ use crate::broker::{Error as CoreError, PublishOutcome, TooManyQueues};
 use crate::management::RequestError;
 use crate::message::MessageError;
 use crate::wire::performative::{
-    AmqpError, ConnectionError, DeliveryState, Error, LinkError, TransactionError, Value, error, fields,
+    AmqpError, ConnectionError, DeliveryState, Error, LinkError, TransactionError, Value, error,
+    fields,
 };
 
 /// The outcome `rejected` with this error.
@@ -232,12 +233,16 @@ pub(super) fn rolled_back(why: &str) -> Error {
 /// A transaction that the core refused, since one of its messages would not be taken.
 pub(super) fn not_committed(outcome: &PublishOutcome) -> Error {
     match outcome {
-        PublishOutcome::Accepted => internal("a transaction was refused for a message that is taken"),
+        PublishOutcome::Accepted => {
+            internal("a transaction was refused for a message that is taken")
+        }
         PublishOutcome::Unroutable => rolled_back("no queue takes one of its messages"),
         PublishOutcome::QueueFull { queue } => rolled_back(&queue_full(queue).to_string()),
         PublishOutcome::TooManyQueues(why) => rolled_back(&why.to_string()),
         PublishOutcome::NoExchange { exchange } => rolled_back(&no_exchange(exchange).to_string()),
-        PublishOutcome::Internal { exchange } => rolled_back(&internal_exchange(exchange).to_string()),
+        PublishOutcome::Internal { exchange } => {
+            rolled_back(&internal_exchange(exchange).to_string())
+        }
         PublishOutcome::Forbidden { exchange, key } => {
             rolled_back(&forbidden_key(exchange, key).to_string())
         }
@@ -256,9 +261,7 @@ pub(super) fn session_of_transaction() -> Error {
 
 /// Too many transactions on one connection.
 pub(super) fn too_many_transactions(max: usize) -> Error {
-    limit(format_args!(
-        "at most {max} transactions on a connection"
-    ))
+    limit(format_args!("at most {max} transactions on a connection"))
 }
 
 /// Too many messages and outcomes in one transaction.

@@ -120,9 +120,17 @@ impl Drop for HeldBytes {
             transactions_bytes,
             ..
         } = &mut *taken;
-        uncount!(*transactions_bytes, self.bytes, "bytes of a transaction were counted");
+        uncount!(
+            *transactions_bytes,
+            self.bytes,
+            "bytes of a transaction were counted"
+        );
         if let Some(of_user) = transactions.get_mut(&self.user) {
-            uncount!(*of_user, self.bytes, "bytes of a user's transaction were counted");
+            uncount!(
+                *of_user,
+                self.bytes,
+                "bytes of a user's transaction were counted"
+            );
             if *of_user == 0 {
                 transactions.remove(&self.user);
             }

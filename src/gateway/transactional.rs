@@ -29,7 +29,9 @@ impl Gateway {
         match self.links.by_handle(handle).map(|link| &link.kind) {
             Some(LinkKind::Publisher(_)) => {}
             Some(_) => {
-                let error = errors::not_allowed("only messages to a queue or exchange are published in a transaction");
+                let error = errors::not_allowed(
+                    "only messages to a queue or exchange are published in a transaction",
+                );
                 return self.link.detach(handle, true, Some(error));
             }
             None => return,
@@ -53,7 +55,8 @@ impl Gateway {
             (Ok(txn), Err(refusal)) => {
                 let (refusal, why) = refusal.in_transaction(txn);
                 if let Some(open) = all.by_id(txn) {
-                    open.refused.get_or_insert_with(|| errors::rolled_back(&why));
+                    open.refused
+                        .get_or_insert_with(|| errors::rolled_back(&why));
                 }
                 self.refuse_message(handle, delivery_id, settled, refusal);
             }
@@ -197,11 +200,7 @@ impl Gateway {
     }
 
     /// Adds outcomes to a transaction. If it becomes too large by them they go back with its others.
-    fn retire(
-        &mut self,
-        said: &Provisional,
-        deliveries: Vec<((ConsumerId, Position), Hold)>,
-    ) {
+    fn retire(&mut self, said: &Provisional, deliveries: Vec<((ConsumerId, Position), Hold)>) {
         let Some(Link {
             kind: LinkKind::Consumer(consumer),
             ..
@@ -213,7 +212,9 @@ impl Gateway {
             return;
         };
         let state_bytes = match &said.state {
-            DeliveryState::Transactional { outcome, .. } => outcome.as_ref().map_or(0, |it| it.len()),
+            DeliveryState::Transactional { outcome, .. } => {
+                outcome.as_ref().map_or(0, |it| it.len())
+            }
             _ => 0,
         };
         let count = deliveries.len();

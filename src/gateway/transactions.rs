@@ -424,8 +424,7 @@ impl Gateway {
         };
         for consumer in consumers {
             if !all.has_outcome_of(*consumer) && all.lingering.remove(consumer).is_some() {
-                self.batch
-                    .push(Work::Leave(Leaving::Consumer(*consumer)));
+                self.batch.push(Work::Leave(Leaving::Consumer(*consumer)));
             }
         }
     }

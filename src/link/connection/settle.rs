@@ -37,7 +37,8 @@ impl Connection {
         } = disposition;
         match role {
             Role::Receiver => {
-                let Some(state) = outcome(state, settled)? else {
+                let is_client = self.client.is_some();
+                let Some(state) = outcome(state, settled, is_client)? else {
                     return Ok(());
                 };
                 self.handle_outcomes(channel, first, last, settled, &state);
@@ -242,6 +243,7 @@ impl Connection {
 fn outcome(
     state: Option<DeliveryState>,
     settled: bool,
+    is_client: bool,
 ) -> Result<Option<DeliveryState>, Violation> {
     match state {
         None | Some(DeliveryState::Received { .. }) => {
@@ -251,6 +253,8 @@ fn outcome(
         Some(DeliveryState::Transactional { txn_id, outcome }) => {
             provisional(txn_id, outcome).map(Some)
         }
+        // What a coordinator tells its controller. [AMQP 4.2]
+        Some(state @ DeliveryState::Declared { .. }) if is_client => Ok(Some(state)),
         // Choice: as RabbitMQ, any other state ends the session, also for an unknown delivery.
         Some(_) => Err(Violation::StateUnsupported),
     }

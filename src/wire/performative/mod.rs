@@ -31,8 +31,7 @@ pub use performatives::{
 pub use state::DeliveryState;
 pub use types::{
     AmqpError, ChannelMax, ConnectionError, Error, Fields, Handle, LinkError, MaxFrameSize,
-    ReceiverSettleMode, Role, SenderSettleMode, SessionError, Symbol,
-    TransactionError,
+    ReceiverSettleMode, Role, SenderSettleMode, SessionError, Symbol, TransactionError,
 };
 
 pub use transfer::{FirstTransfer, TRANSFER_BYTES_MAX, Transfer, WholeTransfer, write_transfer};
