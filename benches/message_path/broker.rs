@@ -121,6 +121,8 @@ fn options() -> GatewayOptions {
         ..Identity::default()
     };
     GatewayOptions {
+        transaction_bytes_max: 0,
+        transaction_timeout_ms: 0,
         link: LinkOptions {
             identity,
             ..LinkOptions::default()

@@ -2,6 +2,7 @@
 //! `CORONER_CRASH_SEEDS` adds so many to the crash matrix.
 
 mod brokers;
+mod committing;
 mod copies;
 mod crash;
 mod deaths;

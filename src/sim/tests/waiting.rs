@@ -129,24 +129,19 @@ impl Client {
 
     /// Publishes a durable message whose body is its name.
     pub(super) fn publish(&mut self, queue: &str, text: &str) {
-        let mut payload = b"\x00\x53\x70\xc0\x02\x01\x41\x00\x53\x75\xa0".to_vec();
-        payload.push(u8::try_from(text.len()).unwrap());
-        payload.extend_from_slice(text.as_bytes());
-        let message = Message::from_transfer(Bytes::from(payload), KeyRule::default()).unwrap();
-        self.apply(Command::Publish(Publish {
-            connection: CONNECTION,
-            publisher: PublisherId(1),
-            token: 1,
-            target: Target::Named,
-            route: Arc::new(Route {
-                exchange: Name::from(""),
-                keys: Arc::from([Name::from(queue)]),
-            }),
-            message: Arc::new(message),
-            forbidden: None,
-            delivery_time: None,
-            settled: false,
-        }));
+        self.apply(Command::Publish(post(queue, text)));
+    }
+
+    /// Attaches a consumer with so much credit, and gives what it holds then.
+    pub(super) fn hold(&mut self, queue: &str, credit: u64) -> (ConsumerId, Vec<Position>) {
+        let consumer = self.attach(queue);
+        let deliveries = self.apply(Command::ConsumerFlow {
+            consumer,
+            limit: credit,
+            drain: false,
+        });
+        let held = deliveries.into_iter().map(|(position, _)| position);
+        (consumer, held.collect())
     }
 
     /// Takes one message out of a queue, settles it, and leaves before it can come again.
@@ -154,8 +149,7 @@ impl Client {
         self.take(queue, 1, outcome);
     }
 
-    /// Takes messages out of a queue, settling one after the other, and leaves.
-    pub(super) fn take(&mut self, queue: &str, credit: u64, outcome: &Outcome) {
+    fn attach(&mut self, queue: &str) -> ConsumerId {
         self.consumers += 1;
         let consumer = ConsumerId(self.consumers);
         self.apply(Command::Consume(Consume {
@@ -176,6 +170,12 @@ impl Client {
                 None,
             ))),
         }));
+        consumer
+    }
+
+    /// Takes messages out of a queue, settling one after the other, and leaves.
+    pub(super) fn take(&mut self, queue: &str, credit: u64, outcome: &Outcome) {
+        let consumer = self.attach(queue);
         let mut deliveries = self.apply(Command::ConsumerFlow {
             consumer,
             limit: credit,
@@ -192,6 +192,28 @@ impl Client {
             })));
         }
         self.apply(Command::ConsumerDetach { consumer });
+    }
+}
+
+/// A durable message whose body is its name.
+pub(super) fn post(queue: &str, text: &str) -> Publish {
+    let mut payload = b"\x00\x53\x70\xc0\x02\x01\x41\x00\x53\x75\xa0".to_vec();
+    payload.push(u8::try_from(text.len()).unwrap());
+    payload.extend_from_slice(text.as_bytes());
+    let message = Message::from_transfer(Bytes::from(payload), KeyRule::default()).unwrap();
+    Publish {
+        connection: CONNECTION,
+        publisher: PublisherId(1),
+        token: 1,
+        target: Target::Named,
+        route: Arc::new(Route {
+            exchange: Name::from(""),
+            keys: Arc::from([Name::from(queue)]),
+        }),
+        message: Arc::new(message),
+        forbidden: None,
+        delivery_time: None,
+        settled: false,
     }
 }
 
