@@ -32,4 +32,5 @@ mod selecting;
 mod timeouts;
 mod times;
 mod topology;
+mod transactions;
 mod waiting;

@@ -213,21 +213,7 @@ impl Scenario {
     ) -> PublishOutcome {
         self.next_token += 1;
         let token = self.next_token;
-        let keys = Arc::from([Name::from(key)]);
-        self.apply(Command::Publish(Publish {
-            connection: CONNECTION,
-            publisher: PublisherId(1),
-            token,
-            target: Target::Named,
-            route: Arc::new(Route {
-                exchange: Name::from(exchange),
-                keys,
-            }),
-            message: Arc::new(message.build()),
-            settled: false,
-            forbidden: None,
-            delivery_time: message.delivery_time,
-        }));
+        self.apply(Command::Publish(message.post(exchange, key, token)));
         let at = self
             .others
             .iter()
@@ -407,6 +393,25 @@ pub(crate) fn draft(body: &str) -> Draft {
 }
 
 impl Draft {
+    /// The message as one that is published.
+    pub(crate) fn post(&self, exchange: &str, key: &str, token: u64) -> Publish {
+        let keys = Arc::from([Name::from(key)]);
+        Publish {
+            connection: CONNECTION,
+            publisher: PublisherId(1),
+            token,
+            target: Target::Named,
+            route: Arc::new(Route {
+                exchange: Name::from(exchange),
+                keys,
+            }),
+            message: Arc::new(self.build()),
+            settled: false,
+            forbidden: None,
+            delivery_time: self.delivery_time,
+        }
+    }
+
     pub(crate) fn ttl(mut self, ttl_ms: u32) -> Self {
         self.ttl_ms = Some(ttl_ms);
         self
