@@ -1,5 +1,6 @@
 """Outcomes, credit, drain, termini, filters."""
 from proton import Condition, Delivery, Message, symbol
+from proton.handlers import TransactionHandler
 from proton.reactor import AtMostOnce, Copy, LinkOption, Selector
 
 from base import empty, outcome, refused, settle, take
@@ -203,7 +204,87 @@ def browse(scene):
     even.close()
 
 
+class Heard(TransactionHandler):
+    """what became of a transaction"""
+
+    def __init__(self):
+        super().__init__()
+        self.said = None
+
+    def on_transaction_committed(self, event):
+        self.said = "committed"
+
+    def on_transaction_aborted(self, event):
+        self.said = "aborted"
+
+    def on_transaction_commit_failed(self, event):
+        self.said = event.delivery.remote.condition.name
+
+
+def declare(scene, settle_before_discharge=True):
+    heard = Heard()
+    context = scene.connection.conn
+    made = scene.connection.container.declare_transaction(context, heard, settle_before_discharge)
+    scene.connection.wait(lambda: made.id is not None, timeout=TIMEOUT_S)
+    return made, heard
+
+
+def discharge(scene, transaction, said):
+    made, heard = transaction
+    heard.said = None
+    made.abort() if said == "aborted" else made.commit()
+    scene.connection.wait(lambda: heard.said, timeout=TIMEOUT_S)
+    equal(heard.said, said, "discharge")
+
+
+def posts(scene, sender, transaction, *bodies):
+    for body in bodies:
+        delivery = transaction[0].send(sender.link, Message(body=body))
+        scene.connection.wait(lambda: delivery.settled, timeout=TIMEOUT_S)
+        equal(int(delivery.remote_state), 0x34, "state of a post")
+
+
+def accepts(receiver, transaction):
+    receiver.flow(1)
+    message = take(receiver)
+    transaction[0].accept(receiver.fetcher.unsettled.popleft())
+    return message.body, message.delivery_count
+
+
+def transactions(scene):
+    queue = scene.queue()
+    sender = scene.sender(queue)
+    kept, dropped = declare(scene), declare(scene)
+    posts(scene, sender, kept, 1, 2)
+    posts(scene, sender, dropped, 3)
+    equal(scene.count(queue), 0, "before the commit")
+    discharge(scene, dropped, "aborted")
+    discharge(scene, kept, "committed")
+    equal(scene.count(queue), 2, "after the commit")
+    receiver = scene.receiver(queue, credit=0)
+    dropped = declare(scene)
+    equal(accepts(receiver, dropped), (1, 0), "first")
+    discharge(scene, dropped, "aborted")
+    moved = declare(scene)
+    equal(accepts(receiver, moved), (1, 1), "again, after the rollback")
+    posts(scene, sender, moved, 4)
+    discharge(scene, moved, "committed")
+    # What Proton has not settled is its own after a rollback, and it releases that.
+    held = declare(scene, settle_before_discharge=False)
+    equal(accepts(receiver, held), (2, 0), "second")
+    discharge(scene, held, "aborted")
+    last = declare(scene, settle_before_discharge=False)
+    equal(accepts(receiver, last), (2, 0), "again, after it was released")
+    discharge(scene, last, "committed")
+    receiver.flow(1)
+    equal(take(receiver).body, 4, "what was sent in the transaction that took the first")
+    receiver.accept()
+    discharge(scene, last, "amqp:transaction:unknown-id")
+    receiver.close()
+    equal(scene.count(queue), 0, "left in the queue")
+
+
 SCENARIOS = {"outcomes": outcomes, "refusals": refusals, "credit": credit, "drain": drain,
              "presettled": presettled, "anonymous-terminus": anonymous_terminus,
              "attach-refused": attach_refused, "deleted": deleted, "dynamic": dynamic,
-             "selector": selector, "browse": browse}
+             "selector": selector, "browse": browse, "transactions": transactions}

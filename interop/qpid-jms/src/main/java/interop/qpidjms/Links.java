@@ -34,6 +34,7 @@ final class Links {
         SCENARIOS.put("dynamic", Links::dynamic);
         SCENARIOS.put("selector", Links::selector);
         SCENARIOS.put("browse", Links::browse);
+        SCENARIOS.put("transactions", Links::transactions);
     }
 
     private static Message comes(MessageConsumer consumer, String text, int count) throws Exception {
@@ -240,6 +241,63 @@ final class Links {
         }
         browser.close();
         return texts;
+    }
+
+    private static void transactions(Scene scene) throws Exception {
+        String queue = scene.queue("");
+        var session = scene.connect("").createSession(true, Session.SESSION_TRANSACTED);
+        var address = session.createQueue("/queues/" + queue);
+        var producer = session.createProducer(address);
+        for (String text : List.of("1", "2", "3")) {
+            producer.send(session.createTextMessage(text));
+        }
+        equal("before the commit", scene.count(queue), 0L);
+        session.commit();
+        equal("after the commit", scene.count(queue), 3L);
+        producer.send(session.createTextMessage("never"));
+        session.rollback();
+        equal("after the rollback", scene.count(queue), 3L);
+        var consumer = session.createConsumer(address);
+        comes(consumer, "1", 1);
+        comes(consumer, "2", 1);
+        session.rollback();
+        var again = comes(consumer, "1", 2);
+        equal("redelivered", again.getJMSRedelivered(), true);
+        comes(consumer, "2", 2);
+        session.commit();
+        comes(consumer, "3", 1);
+        consumer.close(); // what it took is of the session's transaction all the same
+        session.commit();
+        equal("left in the queue", scene.count(queue), 0L);
+        session.close();
+        listens(scene, queue, scene.queue("-replies"));
+    }
+
+    /** A listener as Spring's, transacted: receive, reply and commit for each; one is thrown back. */
+    private static void listens(Scene scene, String queue, String replies) throws Exception {
+        scene.publish(queue, "0", "1", "2", "3", "4");
+        var session = scene.connect("").createSession(true, Session.SESSION_TRANSACTED);
+        var consumer = session.createConsumer(session.createQueue("/queues/" + queue));
+        var producer = session.createProducer(session.createQueue("/queues/" + replies));
+        for (int number = 0, failures = 0; number < 5; ) {
+            var message = comes(consumer, Integer.toString(number), number == 2 ? 1 + failures : failures + 1);
+            producer.send(session.createTextMessage("reply " + ((TextMessage) message).getText()));
+            if (number == 2 && failures == 0) {
+                failures++;
+                session.rollback();
+                continue;
+            }
+            session.commit();
+            failures = 0;
+            number++;
+        }
+        session.close();
+        equal("left in the queue", scene.count(queue), 0L);
+        var reader = scene.consumer(replies);
+        for (int number = 0; number < 5; number++) {
+            Scene.textIs("reply " + number, reader);
+        }
+        Scene.nothing(reader);
     }
 
     private Links() {}
