@@ -201,8 +201,6 @@ pub const PARTIAL_FREE_BYTES: u64 = 64 * 1024;
 pub const TRANSACTION_DELIVERIES_MAX: usize = 65_536;
 /// Default of the bytes of a transaction, messages and outcomes together, before it is committed.
 pub const TRANSACTION_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
-/// Default time from the declaration of a transaction to its discharge, in milliseconds.
-pub const TRANSACTION_MS_DEFAULT: u64 = 60_000;
 /// What a message or an outcome counts in a transaction beside its own bytes.
 pub const TRANSACTION_DELIVERY_BYTES: usize = 256;
 /// Transactions of a connection that are not discharged.

@@ -176,9 +176,7 @@ impl Default for Settings {
             quarantine_max_length: limits::QUARANTINE_LENGTH_DEFAULT,
             quarantine_max_bytes: ByteSize(limits::QUARANTINE_BYTES_DEFAULT),
             consumer_timeout: 1_800_000,
-            transaction_timeout: Span {
-                ms: limits::TRANSACTION_MS_DEFAULT,
-            },
+            transaction_timeout: Span::seconds(60),
             transaction_max_bytes: ByteSize(limits::TRANSACTION_BYTES_DEFAULT),
             node_name: "coroner@localhost".to_owned(),
             announce_product: "Coroner".to_owned(),

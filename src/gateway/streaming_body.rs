@@ -290,7 +290,12 @@ impl Gateway {
     /// Drops the pending work, and releases the bodies that only it refers to.
     pub(super) fn forget_work(&mut self) {
         for work in self.batch.take_work() {
-            if let Work::Command(Command::Publish(publish)) = work {
+            let posts = match work {
+                Work::Command(Command::Publish(publish)) => vec![publish],
+                Work::Command(Command::Commit(commit)) => commit.posts,
+                _ => continue,
+            };
+            for publish in posts {
                 self.release_blob(publish.message.blob().map(|body| **body));
             }
         }
@@ -350,5 +355,6 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.forget_work();
+        self.forget_transactions();
     }
 }

@@ -1,6 +1,8 @@
 //! What belongs to a transaction: messages that are published in it, and outcomes of consumers.
 //! [AMQP 4.4]
 
+use bytes::Bytes;
+
 use super::Gateway;
 use super::consumer::outcome;
 use super::errors;
@@ -213,7 +215,7 @@ impl Gateway {
         };
         let state_bytes = match &said.state {
             DeliveryState::Transactional { outcome, .. } => {
-                outcome.as_ref().map_or(0, |it| it.len())
+                outcome.as_ref().map_or(0, Bytes::len)
             }
             _ => 0,
         };

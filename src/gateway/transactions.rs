@@ -321,13 +321,19 @@ impl Gateway {
                     outcome,
                 };
                 let before = run.replace(next);
-                before.map(|run| self.batch.push(Work::Settle(run)));
+                self.settle_run(before);
             }
             if let Some(run) = &mut run {
                 run.positions.push(retired.position);
             }
         }
-        run.map(|run| self.batch.push(Work::Settle(run)));
+        self.settle_run(run);
+    }
+
+    fn settle_run(&mut self, run: Option<SettleRun>) {
+        if let Some(run) = run {
+            self.batch.push(Work::Settle(run));
+        }
     }
 
     /// Rolls a transaction back that its controller has not discharged: whoever uses it later is

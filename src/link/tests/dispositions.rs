@@ -86,9 +86,12 @@ fn dispositions_of_unknown_deliveries_are_ignored_and_bad_states_end_the_session
         &Performative::Disposition(disposition(Role::Receiver, 4000, 4000, false)),
     );
     assert!(raw.take().is_empty());
+    let mut declared = Vec::new();
+    let txn_id = Bytes::from_static(b"tx");
+    DeliveryState::Declared { txn_id }.write(&mut declared);
     let transactional = DeliveryState::Transactional {
         txn_id: Bytes::from_static(b"tx"),
-        outcome: None,
+        outcome: Some(declared.into()),
     };
     let (mut raw, link) = Raw::receiving(10);
     send(&mut raw.server, link, 1, b"x");

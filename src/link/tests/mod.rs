@@ -9,4 +9,5 @@ mod parts;
 mod pump;
 mod runs;
 mod support;
+mod transactions;
 mod transfers;

@@ -551,6 +551,7 @@ pub(super) fn credit_performative(handle: u32, credit: u32) -> Performative {
             link_credit: Some(credit),
             available: None,
             drain: false,
+            acquires: false,
         }),
         echo: false,
     })

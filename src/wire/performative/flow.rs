@@ -99,7 +99,14 @@ impl Flow {
         };
         flag(out, link.drain);
         flag(out, self.echo);
-        wire::end(out, compound, 10);
+        if !link.acquires {
+            return wire::end(out, compound, 10);
+        }
+        let properties = wire::begin_map(out);
+        wire::write_symbol(out, TXN_ID);
+        wire::write_binary(out, &[0]);
+        wire::end(out, properties, 2);
+        wire::end(out, compound, 11);
     }
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{
     Attach, AttachAnswer, AttachFields, AttachFrame, DeliveryState, Disposition, Fields,
     FirstTransfer, Flow, LinkFlow, Performative, ReceiverSettleMode, Role, SenderSettleMode,
-    Symbol, Terminus, Transfer, decode, describe, encode, error, write_transfer,
+    Symbol, TargetArchetype, Terminus, Transfer, decode, describe, encode, error, write_transfer,
 };
 use crate::base::Serial;
 use crate::wire::frame::FrameHeader;
@@ -61,6 +61,7 @@ fn hot_performatives_survive_a_round_trip() {
             link_credit: Some(70_000),
             available: Some(0),
             drain: true,
+            acquires: true,
         }),
         echo: true,
     }));
@@ -75,6 +76,13 @@ fn hot_performatives_survive_a_round_trip() {
         rcv_settle_mode: Some(ReceiverSettleMode::Second),
         resume: true,
         aborted: true,
+        txn_id: None,
+    }));
+    survives(&Performative::Transfer(Transfer {
+        delivery_id: Some(Serial(1)),
+        tag_bytes: Some(1),
+        txn_id: Some(Box::from(*b"txn")),
+        ..Transfer::default()
     }));
     for state in [
         DeliveryState::Accepted,
@@ -685,4 +693,83 @@ fn terminus_of_the_peer_itself_is_repeated_as_it_is() {
     assert_eq!(answer[5], source);
     let ours = vec![string("/queues/q"), Value::Null, Value::Null];
     assert_eq!(answer[6], described(0x29, ours));
+}
+
+// [AMQP 4.5.1] A coordinator with its capabilities, of the controller and in the answer.
+#[test]
+fn a_coordinator_survives_a_round_trip() {
+    for capabilities in [None, Some(vec![Symbol::from("amqp:local-transactions")])] {
+        let coordinator = TargetArchetype::Coordinator { capabilities };
+        let fields = AttachFields::default();
+        let frame = AttachFrame {
+            name: "l",
+            handle: 0,
+            role: Role::Receiver,
+            snd_settle_mode: None,
+            rcv_settle_mode: None,
+            initial_delivery_count: None,
+            peer: &fields,
+        };
+        let answer = AttachAnswer {
+            target: Terminus::Given(Box::new(coordinator.clone())),
+            ..AttachAnswer::default()
+        };
+        let mut out = Vec::new();
+        frame.write(&mut out, &answer).unwrap();
+        let Ok((Performative::Attach(attach, _), _)) = decode(&out) else {
+            panic!("an attach");
+        };
+        assert_eq!(attach.target.as_deref(), Some(&coordinator));
+        survives_typed(&attach);
+    }
+}
+
+/// What the typed attach writes is read as the same.
+fn survives_typed(attach: &Attach) {
+    let mut out = Vec::new();
+    encode(
+        &mut out,
+        &Performative::Attach(Box::new(attach.clone()), Box::default()),
+    );
+    let Ok((Performative::Attach(again, _), _)) = decode(&out) else {
+        panic!("an attach");
+    };
+    assert_eq!(*again, *attach);
+}
+
+// [AMQP 4.4.1, 4.4.3] What is no transactional-state in a transfer, and no `txn-id` in a flow, is not looked at;
+// a transactional-state without an id is an error.
+#[test]
+fn other_states_and_properties_are_skipped() {
+    let transfer = |state: Value| {
+        let mut fields = vec![Value::Uint(0), Value::Uint(1)];
+        fields.extend(std::iter::repeat_n(Value::Null, 5));
+        fields.push(state);
+        decode(&list(0x14, &fields))
+    };
+    for state in [Value::Uint(3), described(0x24, Vec::new()), Value::Null] {
+        let Ok((Performative::Transfer(transfer), _)) = transfer(state) else {
+            panic!("a transfer");
+        };
+        assert_eq!(transfer.txn_id, None);
+    }
+    assert!(transfer(described(0x34, Vec::new())).is_err());
+    assert!(transfer(described(0x34, vec![Value::Null])).is_err());
+    let flow = |properties: Value| {
+        let mut fields = vec![Value::Null, Value::Uint(1), Value::Uint(0), Value::Uint(1)];
+        fields.push(Value::Uint(0));
+        fields.extend(std::iter::repeat_n(Value::Null, 5));
+        fields.push(properties);
+        decode(&list(0x13, &fields))
+    };
+    for properties in [
+        Value::Null,
+        Value::Uint(1),
+        Value::Map(vec![(symbol("x"), Value::Null)]),
+    ] {
+        let Ok((Performative::Flow(flow), _)) = flow(properties) else {
+            panic!("a flow");
+        };
+        assert!(!flow.link.unwrap().acquires);
+    }
 }
