@@ -214,9 +214,7 @@ impl Gateway {
             return;
         };
         let state_bytes = match &said.state {
-            DeliveryState::Transactional { outcome, .. } => {
-                outcome.as_ref().map_or(0, Bytes::len)
-            }
+            DeliveryState::Transactional { outcome, .. } => outcome.as_ref().map_or(0, Bytes::len),
             _ => 0,
         };
         let count = deliveries.len();

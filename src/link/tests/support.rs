@@ -545,7 +545,6 @@ pub(super) fn credit_performative(handle: u32, credit: u32) -> Performative {
         next_outgoing_id: Serial(0),
         outgoing_window: 1000,
         link: Some(LinkFlow {
-            acquires: false,
             handle,
             delivery_count: Some(Serial(0xffff_fffb)),
             link_credit: Some(credit),

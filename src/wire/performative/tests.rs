@@ -55,7 +55,6 @@ fn hot_performatives_survive_a_round_trip() {
         next_outgoing_id: Serial(0xffff_fffc),
         outgoing_window: u32::MAX,
         link: Some(LinkFlow {
-            acquires: false,
             handle: 255,
             delivery_count: Some(Serial(300)),
             link_credit: Some(70_000),
@@ -66,7 +65,6 @@ fn hot_performatives_survive_a_round_trip() {
         echo: true,
     }));
     survives(&Performative::Transfer(Transfer {
-        txn_id: None,
         handle: 3,
         delivery_id: Some(Serial(0)),
         tag_bytes: Some(33),
