@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use coroner::wire::Value;
 use coroner::wire::performative::{
-    Attach, Control, DeliveryState, Disposition, Performative, Role, TargetArchetype, decode,
+    Attach, Control, DeliveryState, Disposition, Performative, Role, Symbol, TargetArchetype,
+    decode,
 };
 use support::RunningBroker;
 use support::raw::{self, Came, Raw};
@@ -286,7 +287,7 @@ fn offered(attach: &Attach) -> Vec<&str> {
     match attach.target.as_deref() {
         Some(TargetArchetype::Coordinator {
             capabilities: Some(capabilities),
-        }) => capabilities.iter().map(|it| it.as_str()).collect(),
+        }) => capabilities.iter().map(Symbol::as_str).collect(),
         other => panic!("{other:?}"),
     }
 }

@@ -76,12 +76,6 @@ fn hot_performatives_survive_a_round_trip() {
         aborted: true,
         txn_id: None,
     }));
-    survives(&Performative::Transfer(Transfer {
-        delivery_id: Some(Serial(1)),
-        tag_bytes: Some(1),
-        txn_id: Some(Box::from(*b"txn")),
-        ..Transfer::default()
-    }));
     for state in [
         DeliveryState::Accepted,
         DeliveryState::Released,
@@ -691,6 +685,17 @@ fn terminus_of_the_peer_itself_is_repeated_as_it_is() {
     assert_eq!(answer[5], source);
     let ours = vec![string("/queues/q"), Value::Null, Value::Null];
     assert_eq!(answer[6], described(0x29, ours));
+}
+
+// [AMQP 4.4.1]
+#[test]
+fn a_transfer_in_a_transaction_survives_a_round_trip() {
+    survives(&Performative::Transfer(Transfer {
+        delivery_id: Some(Serial(1)),
+        tag_bytes: Some(1),
+        txn_id: Some(Box::from(*b"txn")),
+        ..Transfer::default()
+    }));
 }
 
 // [AMQP 4.5.1] A coordinator with its capabilities, of the controller and in the answer.
