@@ -210,7 +210,7 @@ pub const TRANSACTIONS_ENDED_MAX: usize = 256;
 /// Bytes of all transactions of the broker that are not committed.
 pub const TRANSACTIONS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Bytes of them that one user may have: the rest is for others.
-pub const TRANSACTIONS_USER_BYTES_MAX: u64 = TRANSACTIONS_BYTES_MAX / 4 * 3;
+pub const TRANSACTIONS_USER_BYTES_MAX: u64 = 192 * 1024 * 1024;
 /// Bytes of a message to the coordinator of transactions.
 pub const COORDINATOR_MESSAGE_BYTES_MAX: u64 = 4_096;
 /// Messages that a controller may send to the coordinator before it has more credit.

@@ -215,7 +215,7 @@ impl Gateway {
                 self.answer_control(asked, &DeliveryState::Accepted);
             }
             Some(error) => {
-                self.give_back(retired);
+                self.requeue(retired);
                 self.refuse_control(asked, error);
             }
         }

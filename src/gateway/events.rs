@@ -75,11 +75,7 @@ impl Gateway {
             Event::Detached { link, fates, .. } => {
                 self.on_detached(link, &fates.unsent, &fates.unsettled);
             }
-            Event::Posted {
-                link,
-                txn_id,
-                arrived,
-            } => self.on_posted(link, &txn_id, arrived),
+            Event::Posted(posted) => self.on_posted(*posted),
             Event::Partial { link } => self.on_partial(link),
             Event::Aborted { link } => self.on_aborted(link),
             Event::Foreign { protocol } => self.environment.foreign.note(&self.peer, protocol),

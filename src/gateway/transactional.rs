@@ -12,7 +12,7 @@ use super::transactions::{Hold, Retired, TxnId};
 use crate::base::limits::TRANSACTION_DELIVERY_BYTES;
 use crate::base::{ConsumerId, Position, Serial};
 use crate::broker::Publish;
-use crate::link::{Arrived, LinkHandle};
+use crate::link::{Arrived, LinkHandle, Posted};
 use crate::wire::performative::DeliveryState;
 
 /// An outcome in a transaction, and the link that it came on.
@@ -27,7 +27,12 @@ struct Provisional {
 impl Gateway {
     /// Handles a message that is published in a transaction: it is kept until that is discharged,
     /// and its publisher is told that it would be accepted. [AMQP 4.4.1]
-    pub(super) fn on_posted(&mut self, handle: LinkHandle, txn_id: &[u8], arrived: Arrived) {
+    pub(super) fn on_posted(&mut self, posted: Posted) {
+        let Posted {
+            link: handle,
+            txn_id,
+            arrived,
+        } = posted;
         match self.links.by_handle(handle).map(|link| &link.kind) {
             Some(LinkKind::Publisher(_)) => {}
             Some(_) => {
@@ -49,7 +54,7 @@ impl Gateway {
             return;
         };
         let all = self.transactions.get_or_insert_default();
-        match (all.find(txn_id), way) {
+        match (all.find(&txn_id), way) {
             (Ok(txn), Ok((way, message))) => {
                 let publish = self.publish_of(id, (delivery_id, settled), way, message);
                 self.post((handle, id), (txn, bytes), delivery_id, publish);

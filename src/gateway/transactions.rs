@@ -120,7 +120,7 @@ pub(super) enum Hold {
         link: LinkHandle,
         /// Its delivery-id in the session.
         delivery_id: Serial,
-        /// Its token.
+        /// Its token, by which the engine knows it.
         token: u64,
         /// What it is settled with after the commit.
         state: DeliveryState,
@@ -284,12 +284,12 @@ impl Gateway {
         for post in &open.posts {
             self.release_blob(post.message.blob().map(|body| **body));
         }
-        self.give_back(open.retired);
+        self.requeue(open.retired);
         self.forget_lingering(&open.consumers);
     }
 
-    /// Gives back what consumers said in a transaction that is not committed.
-    pub(super) fn give_back(&mut self, retired: Vec<Retired>) {
+    /// Requeues what consumers settled in a transaction that is not committed.
+    pub(super) fn requeue(&mut self, retired: Vec<Retired>) {
         let mut run: Option<SettleRun> = None;
         for retired in retired {
             let is_failed = match retired.hold {

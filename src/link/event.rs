@@ -119,14 +119,7 @@ pub enum Event {
         payload: Payload,
     },
     /// A message arrived completely that is a part of a transaction. [AMQP 4.4.1]
-    Posted {
-        /// The link that it arrived on.
-        link: LinkHandle,
-        /// The transaction that its transfers named.
-        txn_id: Box<[u8]>,
-        /// The message.
-        arrived: Arrived,
-    },
+    Posted(Box<Posted>),
     /// `part_bytes` of a message have arrived, and more follows: see [`super::Connection::partial`]
     /// for the bytes, [`super::Connection::take_partial`] to take them. Comes again when as many
     /// have arrived once more, unless [`super::Connection::keep_partial`] is called. Nothing more
@@ -186,7 +179,7 @@ pub enum Event {
     },
 }
 
-/// A complete message: the content of [`Event::Delivery`] and of [`Event::Posted`].
+/// A complete message: with the content of [`Event::Delivery`].
 #[derive(Debug)]
 pub struct Arrived {
     /// Its delivery-id in the session.
@@ -195,6 +188,17 @@ pub struct Arrived {
     pub settled: bool,
     /// The message's bytes.
     pub payload: Payload,
+}
+
+/// A complete message that is a part of a transaction.
+#[derive(Debug)]
+pub struct Posted {
+    /// The link that it arrived on.
+    pub link: LinkHandle,
+    /// The transaction that its transfers named.
+    pub txn_id: Box<[u8]>,
+    /// The message itself.
+    pub arrived: Arrived,
 }
 
 /// Deliveries of a link or session that ended, by their tokens. Each token is reported once: not

@@ -69,3 +69,31 @@ fn a_connection_has_so_many_transactions_open() {
     peer.commit(&open[7]);
     peer.declare();
 }
+
+#[test]
+fn a_transaction_has_so_many_deliveries() {
+    let broker = RunningBroker::start(&[]);
+    let mut peer = Peer::new(&broker);
+    for over in [0, 1] {
+        let txn = peer.declare();
+        let state = provisional(&txn, None);
+        for count in 0..1_024 + over {
+            peer.transfer(SENDER, true, Some(&state), &data(b"m"));
+            if count % 50 == 0 {
+                // The credit for more comes with what is answered.
+                let id = peer.ask(&Control::Discharge {
+                    txn_id: Bytes::from_static(b"none"),
+                    fail: true,
+                });
+                peer.answer(id);
+            }
+        }
+        if over == 0 {
+            peer.commit(&txn);
+        } else {
+            peer.detached(SENDER, LIMIT);
+            assert_eq!(rejection(&peer.discharge(&txn, false)), LIMIT);
+        }
+        assert_eq!(ready(&broker), 1_024);
+    }
+}

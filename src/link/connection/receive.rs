@@ -8,7 +8,7 @@ use crate::base::{invariant, uncount};
 use crate::link::error::{Scope, Violation};
 use crate::link::link::{Link, LinkState, Partial};
 use crate::link::session::Session;
-use crate::link::{Arrived, Event, LinkHandle};
+use crate::link::{Arrived, Event, LinkHandle, Posted};
 use crate::wire::performative::{Role, Transfer};
 
 impl Connection {
@@ -86,35 +86,39 @@ impl Connection {
         }
         link.check_settled(partial.settled)?;
         let (delivery_id, settled) = (partial.delivery_id, partial.settled);
-        let message_format = partial.message_format;
         if let Some(mut receiving) = session.receiving(handle.handle) {
             receiving.finish(delivery_id, settled, partial.second);
         }
-        let txn_id = partial.txn_id.take();
-        let payload = partial.finish(payload);
-        let link = handle;
-        if let Some(txn_id) = txn_id {
-            let arrived = Arrived {
-                delivery_id,
-                settled,
-                payload,
-            };
-            events.push_back(Event::Posted {
-                link,
-                txn_id,
-                arrived,
-            });
-            return Ok(());
-        }
-        events.push_back(Event::Delivery {
+        events.push_back(whole(handle, partial, payload));
+        Ok(())
+    }
+}
+
+/// What is told of a delivery that is complete with its last fragment.
+fn whole(link: LinkHandle, mut partial: Partial, last: Bytes) -> Event {
+    let txn_id = partial.txn_id.take();
+    let (delivery_id, settled) = (partial.delivery_id, partial.settled);
+    let message_format = partial.message_format;
+    let payload = partial.finish(last);
+    let Some(txn_id) = txn_id else {
+        return Event::Delivery {
             link,
             delivery_id,
             settled,
             message_format,
             payload,
-        });
-        Ok(())
-    }
+        };
+    };
+    let arrived = Arrived {
+        delivery_id,
+        settled,
+        payload,
+    };
+    Event::Posted(Box::new(Posted {
+        link,
+        txn_id,
+        arrived,
+    }))
 }
 
 /// Checks that a transfer continues its delivery and that the message does not become too large.

@@ -72,13 +72,10 @@ fn a_delivery_belongs_to_the_transaction_that_one_of_its_frames_names() {
     assert!(transfers(&mut raw, &all).is_empty());
     let mut posted = Vec::new();
     raw.events.retain(|event| {
-        let Event::Posted {
-            txn_id, arrived, ..
-        } = event
-        else {
+        let Event::Posted(post) = event else {
             return true;
         };
-        posted.push((txn_id.to_vec(), arrived.payload.clone().joined()));
+        posted.push((post.txn_id.to_vec(), post.arrived.payload.clone().joined()));
         false
     });
     let expected = [("a", "whole"), ("b", "in two"), ("c", "in two!")];

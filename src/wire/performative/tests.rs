@@ -76,6 +76,10 @@ fn hot_performatives_survive_a_round_trip() {
         aborted: true,
         txn_id: None,
     }));
+}
+
+#[test]
+fn states_survive_a_round_trip() {
     for state in [
         DeliveryState::Accepted,
         DeliveryState::Released,

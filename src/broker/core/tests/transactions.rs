@@ -118,6 +118,9 @@ fn a_transaction_without_durable_messages_waits_for_no_record() {
     assert_eq!(s.bodies("out"), ["x"]);
 }
 
+/// Posts as exchange, key and body, and what refuses them.
+type Case<'a> = (&'a [(&'a str, &'a str, &'a str)], PublishOutcome);
+
 /// Of each cause: the transaction is refused, and nothing of it has happened.
 #[test]
 fn one_message_without_a_place_refuses_the_whole_transaction_and_changes_nothing() {
@@ -125,7 +128,6 @@ fn one_message_without_a_place_refuses_the_whole_transaction_and_changes_nothing
         ("x-max-length", number(2)),
         ("x-overflow", text("reject-publish")),
     ];
-    type Case<'a> = (&'a [(&'a str, &'a str, &'a str)], PublishOutcome);
     let name = Name::from;
     let cases: [Case<'_>; 5] = [
         (&[("", "nowhere", "y")], PublishOutcome::Unroutable),
