@@ -123,7 +123,7 @@ impl Peer {
     /// Attaches a receiver from `q` and gives it credit.
     fn receive(&mut self, credit: u32) {
         self.raw.attach_receiver(RECEIVER, "q");
-        self.raw.credit(RECEIVER, 0xffff_fffc, credit);
+        self.raw.credit(RECEIVER, 0xffff_fffb, credit);
     }
 
     /// The next message that comes: its delivery-id, and all of it.

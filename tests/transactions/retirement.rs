@@ -123,7 +123,7 @@ fn rollbacks_count_for_the_delivery_limit() {
     peer.raw.attach_sender(5, "limited");
     peer.transfer(5, true, None, &data(b"m"));
     peer.raw.attach_receiver(RECEIVER, "limited");
-    peer.raw.credit(RECEIVER, 0xffff_fffc, 100);
+    peer.raw.credit(RECEIVER, 0xffff_fffb, 100);
     for _ in 0..3 {
         let (id, _) = peer.message();
         let txn = peer.declare();
@@ -233,7 +233,7 @@ fn a_transaction_with_outcomes_of_a_session_that_ended_is_rolled_back() {
     peer.raw.send(&attach);
     peer.raw.wait_for(raw::ATTACH);
     let wide = 0x7fff_ffff;
-    let flow = [0xffff_fffc, wide, 0, wide, 0, 0xffff_fffc, 5].map(raw::uint);
+    let flow = [0xffff_fffc, wide, 0, wide, 0, 0xffff_fffb, 5].map(raw::uint);
     peer.raw.send(&on_second(raw::FLOW, &flow));
     let (id, _) = peer.message();
     let txn = peer.declare();
@@ -259,7 +259,7 @@ fn credit_in_a_transaction_ends_the_link() {
     let txn = peer.declare();
     peer.raw.attach_receiver(RECEIVER, "q");
     let wide = 0x7fff_ffff;
-    let flow = [0xffff_fffc, wide, 0, wide, RECEIVER, 0xffff_fffc, 5].map(raw::uint);
+    let flow = [0xffff_fffc, wide, 0, wide, RECEIVER, 0xffff_fffb, 5].map(raw::uint);
     let properties = raw::map(&[raw::symbol("txn-id"), raw::binary(&txn)]);
     let mut fields = flow.to_vec();
     fields.extend([raw::null(), raw::null(), raw::null(), properties]);
