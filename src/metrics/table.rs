@@ -107,7 +107,7 @@ metrics! {
         "Passwords that took an Argon2id hash, about 20 ms of a processor each: every wrong one, and \
          a right one about once a minute.";
     LINKS = Gauge "coroner_links" ["role"] Everywhere
-        "Links attached now: publisher, consumer, or management (each half of a pair).";
+        "Links attached now: publisher, consumer, or management (each half of a pair, and links of transactions).";
     INVARIANTS_BROKEN = Counter "coroner_invariants_broken_total" [] Everywhere
         "Times that something was seen which cannot happen: a defect of the broker. The log says the \
          place, once for each; the vhost fails where going on could lose or double a message.";
