@@ -563,6 +563,10 @@ pub const EVENT_NUMBERS_RESERVED: u64 = 10_000;
 /// Bytes in front of the body of a message, annotations included, that an event keeps; of a message with
 /// more it keeps none of them.
 pub const EVENT_HEAD_BYTES_MAX: usize = 2 * 1024;
+/// Routing keys of its message that an event names; it says how many there were.
+pub const EVENT_ROUTING_KEYS_MAX: usize = 16;
+/// Longest routing key of an event as a message, in bytes: readers by AMQP 0-9-1 take no longer one.
+pub const EVENT_KEY_BYTES_MAX: usize = 255;
 /// Queues that an event names as targets; it says how many there were.
 pub const EVENT_TARGETS_MAX: usize = 8;
 /// Streams of events at a time, of all users.

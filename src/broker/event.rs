@@ -21,6 +21,10 @@ use crate::base::{Name, Position, Timestamp};
 use crate::deaths::{Entry, Evidence, History, Reason};
 use crate::message::{Message, Route};
 
+/// Writes an event of a vhost as the message that queues get which are bound to the exchange of events.
+/// The first number is the [origin](EventNumbers::origin). None: it cannot be written.
+pub type EventWriter = fn(&Name, u64, &VhostEvent) -> Option<Message>;
+
 /// Something that happened in a vhost.
 #[derive(Clone, Debug)]
 pub struct VhostEvent {

@@ -299,6 +299,16 @@ impl EventRuns {
         EventDraft::First(Box::new(run), item)
     }
 
+    /// The event of a draft, as it is without its number.
+    #[cold]
+    pub fn event_of(&self, draft: &EventDraft) -> Option<VhostEvent> {
+        let (run, item) = match draft {
+            EventDraft::Next(index, item) => (self.runs.get(*index)?, item),
+            EventDraft::First(run, item) => (&**run, item),
+        };
+        Some(run.event(0, item))
+    }
+
     /// Adds an event, with its number.
     #[inline]
     pub fn push(&mut self, number: u64, draft: EventDraft) {

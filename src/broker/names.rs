@@ -52,6 +52,8 @@ pub const RESERVED_PREFIX: &str = "amq.";
 /// Prefix of the names of temporary queues.
 pub const TEMPORARY_PREFIX: &str = "amq.gen-";
 
+/// The internal topic exchange by which events come as messages, if they do. [evidence part 10]
+pub const EVENT_EXCHANGE: &str = "amq.coroner.event";
 /// The queue of each vhost that keeps dead letters without a target. [evidence part 4]
 pub const QUARANTINE: &str = "amq.quarantine";
 /// The policy keys that do not apply to it: messages that die in it are dropped, and its oldest

@@ -8,7 +8,9 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use crate::base::limits::ROUTED_QUEUES_MAX;
-use crate::base::{ExchangeId, Gauge, Map, Name, QueueId, Seed, Set, Step, Steps};
+use crate::base::{
+    ExchangeId, Gauge, Map, Name, QueueId, Seed, Set, Step, Steps, invariant,
+};
 use crate::message::{Message, Route};
 use crate::wire::Value;
 
@@ -18,7 +20,7 @@ use super::argument_value::echoed_arguments;
 use super::binding::{Binding, ResolvedDestination};
 use super::exchange::{Exchange, ExchangeKind, ExchangeSpec, Passed};
 use super::headers::{Attributes, NoAttributes, XMatch};
-use super::names::{RESERVED_PREFIX, check_key, check_new_name};
+use super::names::{EVENT_EXCHANGE, RESERVED_PREFIX, check_key, check_new_name};
 use super::{Destination, Error, ObjectKind};
 
 /// The default exchange: routes to the queue named by the key. Always there, cannot be bound.
@@ -177,6 +179,18 @@ impl Router {
         check_new_name(ObjectKind::Exchange, &spec.name)?;
         let id = self.insert(spec)?;
         Ok(Declared { id, created: true })
+    }
+
+    /// Declares the exchange of events, if it is not there: it belongs to the broker, and only that
+    /// publishes to it.
+    pub fn declare_event_exchange(&mut self) {
+        if self.exchange_named(EVENT_EXCHANGE).is_none() {
+            let inserted = self.insert(ExchangeSpec {
+                internal: true,
+                ..ExchangeSpec::plain(EVENT_EXCHANGE, ExchangeKind::Topic)
+            });
+            invariant!(inserted.is_ok(), "the exchange of events has no arguments");
+        }
     }
 
     fn insert(&mut self, spec: ExchangeSpec) -> Result<ExchangeId, Error> {

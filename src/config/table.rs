@@ -144,6 +144,14 @@ pub const TABLE: &[Key] = &[
         "Serve the page for browsers at /ui/ beside the HTTP API; off serves the API alone",
     ),
     key(
+        "event-exchange",
+        SettingSyntax::Switch,
+        "BOOL",
+        SWITCH,
+        "Publish each event as a message to the internal topic exchange amq.coroner.event of its vhost, in the \
+         record of what it tells; docs/EVENTS.md",
+    ),
+    key(
         "tls-certificate",
         SettingSyntax::Text,
         "FILE",

@@ -13,6 +13,7 @@ pub(super) fn check(settings: &Settings) -> Result<(), StartError> {
         ("https", !settings.https.is_empty(), http, "http"),
         ("websocket", !settings.websocket.is_empty(), http, "http"),
         ("definitions", settings.definitions.is_some(), http, "http"),
+        ("event-exchange", settings.event_exchange, http, "http"),
         (
             "tls-certificate",
             settings.tls_certificate.is_some(),

@@ -9,7 +9,7 @@ use crate::access::{
 use crate::base::{Gauge, Name, Seed};
 use crate::broker;
 use crate::broker::arguments::OnUndeliverable;
-use crate::broker::event::EventNumbers;
+use crate::broker::event::{EventNumbers, EventWriter};
 use crate::broker::names::TEMPORARY_PREFIX;
 use crate::broker::queue::BLOCK_SHIFT_MAX;
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec, check_name};
@@ -19,6 +19,8 @@ use crate::config::{
 use crate::deaths::EvidenceLevel;
 use crate::gateway::{Environment, GatewayOptions};
 use crate::link::{Identity, LinkOptions};
+#[cfg(feature = "http")]
+use crate::management::http::write_event;
 use crate::message::KeyRule;
 use crate::node::{Node, NodeParts};
 use crate::store::{self, GroupCommit, SyncPolicy};
@@ -297,8 +299,21 @@ pub(super) fn core_options(
         delivery_times: !settings.strict,
         kept: kept.clone(),
         events: EventNumbers::of(u64::from_ne_bytes(random())),
+        event_writer: event_writer(settings),
         ..broker::CoreOptions::new(vhost.clone(), seed)
     }
+}
+
+/// Writes events as messages, if they come as such.
+#[cfg(feature = "http")]
+fn event_writer(settings: &Settings) -> Option<EventWriter> {
+    (settings.event_exchange).then_some(write_event as EventWriter)
+}
+
+/// Without the feature that writes JSON the setting is refused.
+#[cfg(not(feature = "http"))]
+const fn event_writer(_: &Settings) -> Option<EventWriter> {
+    None
 }
 
 /// What happens to dead letters without a target, as configured.

@@ -194,6 +194,42 @@ impl Core {
         }
     }
 
+    /// Offers a message to a queue that is not served first, since another one may be right now: what is
+    /// due in it, and what a consumer could take, keeps its place.
+    pub(super) fn offer_unserved(
+        &mut self,
+        now: Now,
+        target: QueueId,
+        arrival: Arrival,
+        insertion: &mut Insertion,
+    ) -> Offered {
+        let has_room = self.has_room(target, (arrival.size_bytes, false));
+        let Some(queue) = self.queues.get_mut(&target) else {
+            return Offered::Gone;
+        };
+        let admission = if has_room {
+            Admission::Enter
+        } else {
+            queue.counters.refused += 1;
+            Admission::when_full(queue)
+        };
+        let state = match admission {
+            Admission::Enter => MessageState::Ready,
+            Admission::RefuseAndDie => MessageState::Dying,
+            Admission::Refuse => {
+                self.schedule(target);
+                return Offered::Refused;
+            }
+        };
+        match self.enter(now, target, arrival, (state, 0), insertion) {
+            None => Offered::Gone,
+            Some((position, durable)) if state == MessageState::Dying => {
+                Offered::TakenToDie { position, durable }
+            }
+            Some((_, durable)) => Offered::Taken { durable },
+        }
+    }
+
     /// Records the fact, after the message was offered to all its queues.
     #[inline]
     pub(super) fn record(&mut self, insertion: Insertion) {

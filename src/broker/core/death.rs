@@ -101,6 +101,9 @@ impl Core {
             if !queue.messages.is(position, from) {
                 return; // dropped since, as its block could not be read back
             }
+            if self.events.messages.is_some() && self.is_read_for_event(id, position) {
+                return self.await_page_in(turn, id, position, AfterPageIn::Die(reason));
+            }
             self.count_on_disk(turn.now, (id, position), (reason, evidence.as_deref()));
             return self.drop_dead(turn, (id, position), from, (reason, evidence));
         }

@@ -1,11 +1,12 @@
 //! What the vhost tells of deaths, drops, redrives and consumers when it happens. [evidence part 10]
 
 use super::death::Letter;
-use super::{Core, Turn};
+use super::event_messages::{EventMessages, is_of_event};
+use super::{Core, CoreOptions, Turn};
 use crate::base::limits::EVENT_NUMBERS_RESERVED;
 use crate::base::{Name, Now, Position, QueueId};
 use crate::broker::Fact;
-use crate::broker::event::{EventKind, EventMessage, EventNumbers, Unwritten};
+use crate::broker::event::{EventKind, EventMessage, EventNumbers, Unwritten, VhostEvent};
 use crate::broker::event_runs::{EventDraft, EventItem};
 use crate::broker::memo::MemoFact;
 use crate::broker::queue::MessageState;
@@ -16,11 +17,23 @@ pub(super) struct EventCounter {
     numbers: EventNumbers,
     /// The journal knows that all numbers below this one may be in use.
     below: u64,
+    /// How they come as messages, if they do.
+    pub(super) messages: Option<Box<EventMessages>>,
 }
 
 impl EventCounter {
-    pub(super) const fn new(numbers: EventNumbers) -> Self {
-        Self { numbers, below: 0 }
+    pub(super) fn new(options: &CoreOptions) -> Self {
+        let write = options.event_writer;
+        Self {
+            numbers: options.events.clone(),
+            below: 0,
+            messages: write.map(|write| Box::new(EventMessages::new(options.seed, write))),
+        }
+    }
+
+    /// What tells this start of the broker from all others.
+    pub(super) const fn origin(&self) -> u64 {
+        self.numbers.origin()
     }
 
     /// The reserved numbers as a fact of a checkpoint.
@@ -63,6 +76,15 @@ impl Core {
 
     /// Gives an event its number, and tells it.
     pub(super) fn tell_draft(&mut self, turn: &mut Turn<'_>, draft: EventDraft) {
+        let as_message = self.events.messages.is_some();
+        let event = if as_message {
+            turn.effects.events.event_of(&draft)
+        } else {
+            None
+        };
+        if event.as_ref().is_some_and(is_of_event) {
+            return; // or it would make another one, and that the next
+        }
         let number = self.events.numbers.take();
         if number >= self.events.below {
             // In the record of this event: a restart goes on behind it.
@@ -70,6 +92,9 @@ impl Core {
             self.events.below = below;
             self.recorder
                 .push(Fact::Memo(MemoFact::EventNumbers { below }));
+        }
+        if let Some(event) = event {
+            self.publish_event(turn, &VhostEvent { number, ..event });
         }
         turn.effects.events.push(number, draft);
     }

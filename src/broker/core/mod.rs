@@ -17,6 +17,7 @@ mod delaying;
 mod discard;
 mod dispatch;
 mod drops;
+mod event_messages;
 mod events;
 mod explain;
 mod failure;
@@ -70,7 +71,7 @@ use self::topology::PolicyPass;
 use self::work::Work;
 use super::arguments::OnUndeliverable;
 use super::counters::{Counters, QueueChurn};
-use super::event::EventNumbers;
+use super::event::{EventNumbers, EventWriter};
 use super::policy::Policies;
 use super::queue::{BLOCK_SHIFT_MAX, DeferredFree, Queue};
 use super::reply::QueueInfo;
@@ -111,6 +112,8 @@ pub struct CoreOptions {
     pub hold: HoldBudget,
     /// The numbers of events: one for all vhosts of a broker.
     pub events: EventNumbers,
+    /// Writes events as messages to the exchange of events; none (default): there is no such exchange.
+    pub event_writer: Option<EventWriter>,
 }
 
 impl CoreOptions {
@@ -129,6 +132,7 @@ impl CoreOptions {
             kept: Gauge::default(),
             hold: HoldBudget::default(),
             events: EventNumbers::default(),
+            event_writer: None,
         }
     }
 }
@@ -242,9 +246,13 @@ impl Core {
             kept: options.kept.under_lock(),
             ..options
         };
+        let mut router = Router::counted(options.seed, options.kept.clone())
+            .leading_to(options.queues_per_message_max);
+        if options.event_writer.is_some() {
+            router.declare_event_exchange();
+        }
         Self {
-            router: Router::counted(options.seed, options.kept.clone())
-                .leading_to(options.queues_per_message_max),
+            router,
             _kept: options.kept.charge(limits::VHOST_OVERHEAD_BYTES),
             policies: Policies::default(),
             queues: Table::new(options.seed),
@@ -269,7 +277,7 @@ impl Core {
             deaths: DeathLedger::new(options.journal),
             redrives: Redrives::default(),
             memos: Memos::default(),
-            events: EventCounter::new(options.events.clone()),
+            events: EventCounter::new(&options),
             queues_max: None,
             default_queue_type: None,
             next_queue: 1,

@@ -11,6 +11,7 @@
 
 mod access;
 mod audit;
+mod event_message;
 mod events;
 mod failure;
 mod fields;
@@ -28,6 +29,7 @@ mod table;
 pub mod json;
 
 pub use access::{Access, Identity, basic_credentials};
+pub use event_message::write as write_event;
 pub use events::{EventFilter, EventsAsked, Since};
 pub use failure::Failure;
 pub use fields::{Fields, read_body};

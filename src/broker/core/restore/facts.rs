@@ -6,6 +6,7 @@ use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::core::admission::size_bytes;
 use crate::broker::core::delaying::restored;
 use crate::broker::memo::MemoFact;
+use crate::broker::names::EVENT_EXCHANGE;
 use crate::broker::queue::{DiskRef, MessageState, Pending, Queue, subqueue};
 use crate::broker::{Body, CheckpointedMessage, Entry, Fact, Policy, TopologyFact};
 use crate::deaths::Reason;
@@ -149,6 +150,10 @@ impl Restoring {
                 key,
                 arguments,
             } => {
+                if *source == EVENT_EXCHANGE {
+                    // Whoever bound it keeps the binding while events do not come as messages.
+                    core.router.declare_event_exchange();
+                }
                 drop(core.router.bind(source, destination, key, arguments));
             }
             TopologyFact::Unbound {

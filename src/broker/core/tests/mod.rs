@@ -7,6 +7,7 @@ mod dead_letters;
 mod delays;
 mod discard;
 mod durability;
+mod event_messages;
 mod events;
 mod evidence;
 mod foresight;

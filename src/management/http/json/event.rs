@@ -5,7 +5,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::message::{by, error, keys};
 use super::put;
-use crate::base::Timestamp;
+use crate::base::limits::EVENT_ROUTING_KEYS_MAX;
+use crate::base::{Name, Timestamp};
 use crate::broker::DropCause;
 use crate::broker::death_counts::DeathOutcome;
 use crate::broker::event::{EventKind, EventMessage, EventTargets, RedriveNews, VhostEvent};
@@ -193,6 +194,16 @@ fn put_message(data: &mut Json, event: &VhostEvent, about: &EventMessage, viewer
     }
 }
 
+fn put_keys(data: &mut Json, routing_keys: &[Name]) {
+    let (named, left_out) = routing_keys
+        .split_at_checked(EVENT_ROUTING_KEYS_MAX)
+        .unwrap_or((routing_keys, &[]));
+    put(data, "routing_keys", keys(named));
+    if !left_out.is_empty() {
+        put(data, "routing_keys_left_out", json!(left_out.len()));
+    }
+}
+
 /// What the history of a dead letter says of its latest death.
 fn put_entry(data: &mut Json, about: &EventMessage, entry: &Entry) {
     let exchange = about
@@ -201,7 +212,7 @@ fn put_entry(data: &mut Json, about: &EventMessage, entry: &Entry) {
         .map(|history| history.last().exchange);
     put(data, "count", json!(entry.count));
     put(data, "exchange", json!(exchange.map(|name| &**name)));
-    put(data, "routing_keys", keys(&entry.routing_keys));
+    put_keys(data, &entry.routing_keys);
     let group = Fingerprint::of_death(entry, about.message.as_deref());
     put(data, "group", json!(group.key));
 }
@@ -215,7 +226,7 @@ fn put_unwritten<'a>(
     let unwritten = about.unwritten.as_ref()?;
     let route = &unwritten.route;
     put(data, "exchange", json!(&*route.exchange));
-    put(data, "routing_keys", keys(&route.keys));
+    put_keys(data, &route.keys);
     if let EventKind::Death { reason, .. } = &event.kind {
         let known = about.history.as_ref();
         let entries = known.map_or(&[][..], |history| history.entries());
