@@ -8,9 +8,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use crate::base::limits::ROUTED_QUEUES_MAX;
-use crate::base::{
-    ExchangeId, Gauge, Map, Name, QueueId, Seed, Set, Step, Steps, invariant,
-};
+use crate::base::{ExchangeId, Gauge, Map, Name, QueueId, Seed, Set, Step, Steps, invariant};
 use crate::message::{Message, Route};
 use crate::wire::Value;
 

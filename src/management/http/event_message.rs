@@ -33,8 +33,11 @@ pub fn write(vhost: &Name, origin: u64, event: &VhostEvent) -> Option<Message> {
     };
     write_header(&mut out, &header);
     write_descriptor(&mut out, SectionKind::Properties.code());
-    let mut properties = vec![Value::Null; 10];
-    properties[0] = text("id").map_or(Value::Null, Value::string);
+    let mut properties = vec![Value::Null; 7];
+    if let [id, .., content_type] = &mut properties[..] {
+        *id = text("id").map_or(Value::Null, Value::string);
+        *content_type = text("datacontenttype").map_or(Value::Null, Value::symbol);
+    }
     encode_value(&Value::List(properties), &mut out);
     write_descriptor(&mut out, SectionKind::ApplicationProperties.code());
     let named = |name: &str| Value::string(format!("{PREFIX}{name}"));

@@ -242,7 +242,11 @@ fn what_is_on_disk_is_read_and_an_event_among_it_is_no_event() {
     s.policy("limit", "^(all|plain)$", &[("max-length", number(1))]);
     read_back(&mut s, &records);
     let told = all_told(&s);
-    assert_eq!(told.len(), 1, "of 'plain' one, of the events none: {told:?}");
+    assert_eq!(
+        told.len(),
+        1,
+        "of 'plain' one, of the events none: {told:?}"
+    );
     assert!(told[0].ends_with("death plain"), "{told:?}");
     assert_eq!(s.counts("plain"), (1, 0, 0));
     assert_eq!(s.bodies("all"), told, "it pushed out the others");

@@ -1,6 +1,7 @@
 //! Tests of the pure part of the HTTP API.
 
 mod access;
+mod event_messages;
 mod fields;
 mod filter;
 mod messages;
