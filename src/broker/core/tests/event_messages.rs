@@ -1,7 +1,6 @@
 //! Events as messages to the exchange of events. [evidence part 10]
 
-use std::sync::Arc;
-
+use super::redrive::journal;
 use super::redrive_outcome::purge;
 use super::scenario::{CONNECTION, SESSION, Scenario, body_of, draft, number, text};
 use crate::base::{Name, Seed};
@@ -75,6 +74,7 @@ fn restarted(s: &Scenario, records: &[Record], options: CoreOptions) -> Scenario
 
 /// Reads blocks back until no queue waits for one.
 fn read_back(s: &mut Scenario, records: &[Record]) {
+    let journal = journal(records);
     for _ in 0..100 {
         let loads = std::mem::take(&mut s.effects.loads);
         if loads.is_empty() {
@@ -82,8 +82,10 @@ fn read_back(s: &mut Scenario, records: &[Record]) {
         }
         for load in loads {
             let (queue, block) = (load.queue, load.block);
-            let wanted = load.wanted.into_iter();
-            let messages = wanted.map(|wanted| inserted(records, (queue, wanted)));
+            let messages = load.wanted.into_iter().map(|wanted| {
+                let (message, route) = journal[&(queue, wanted.position)].clone();
+                (wanted.position, message, route)
+            });
             s.apply(Command::Upkeep(UpkeepCommand::PagedIn(PagedIn {
                 queue,
                 block,
@@ -92,32 +94,6 @@ fn read_back(s: &mut Scenario, records: &[Record]) {
         }
     }
     panic!("there is always another block to read");
-}
-
-/// A message as the journal has it.
-fn inserted(
-    records: &[Record],
-    (queue, wanted): (crate::base::QueueId, Wanted),
-) -> (
-    crate::base::Position,
-    Arc<Message>,
-    Arc<crate::message::Route>,
-) {
-    for fact in records.iter().flat_map(|record| &record.facts) {
-        if let Fact::Inserted {
-            message,
-            route,
-            entries,
-            ..
-        } = fact
-            && entries
-                .iter()
-                .any(|entry| (entry.queue, entry.position) == (queue, wanted.position))
-        {
-            return (wanted.position, Arc::clone(message), Arc::clone(route));
-        }
-    }
-    panic!("{wanted:?} is not in the journal");
 }
 
 #[test]

@@ -180,9 +180,9 @@ pub(super) fn restored(records: &[Record], s: &Scenario) -> Core {
 }
 
 /// Bare message and route of everything that ever entered, as the journal has it.
-type Journal = BTreeMap<(QueueId, Position), (Arc<Message>, Arc<Route>)>;
+pub(super) type Journal = BTreeMap<(QueueId, Position), (Arc<Message>, Arc<Route>)>;
 
-fn journal(records: &[Record]) -> Journal {
+pub(super) fn journal(records: &[Record]) -> Journal {
     let mut known = Journal::new();
     for fact in records.iter().flat_map(|record| &record.facts) {
         if let Fact::Inserted {
