@@ -299,14 +299,14 @@ impl EventRuns {
         EventDraft::First(Box::new(run), item)
     }
 
-    /// The event of a draft, as it is without its number.
+    /// The event of a draft, without its number and without a body.
     #[cold]
     pub fn event_of(&self, draft: &EventDraft) -> Option<VhostEvent> {
         let (run, item) = match draft {
             EventDraft::Next(index, item) => (self.runs.get(*index)?, item),
             EventDraft::First(run, item) => (&**run, item),
         };
-        Some(run.event(0, item))
+        Some(run.event(0, &item.clone().keep()))
     }
 
     /// Adds an event, with its number.

@@ -23,8 +23,7 @@ pub fn write(vhost: &Name, origin: u64, event: &VhostEvent) -> Option<Message> {
         viewer: Viewer::Nobody,
         may_read: true,
     };
-    let kept = event.clone().keep();
-    let json = as_json(vhost, origin, &kept, viewer);
+    let json = as_json(vhost, origin, event, viewer);
     let text = |name: &str| json.get(name).and_then(Json::as_str);
     let mut out = Vec::with_capacity(1024);
     let header = HeaderFields {
