@@ -98,14 +98,7 @@ impl Core {
         };
         let queue = &mut **queue;
         if !queue.settings.keeps_dead() {
-            if !queue.messages.is(position, from) {
-                return; // dropped since, as its block could not be read back
-            }
-            if self.events.messages.is_some() && self.is_read_for_event(id, position) {
-                return self.await_page_in(turn, id, position, AfterPageIn::Die(reason));
-            }
-            self.count_on_disk(turn.now, (id, position), (reason, evidence.as_deref()));
-            return self.drop_dead(turn, (id, position), from, (reason, evidence));
+            return self.die_unkept(turn, (id, position), from, (reason, evidence));
         }
         let Some(slot) = queue.messages.slot_mut_if(position, from) else {
             if !queue.messages.is(position, from) {
@@ -190,6 +183,25 @@ impl Core {
             targets: EventTargets::default(),
         };
         self.tell(turn, queue, death, Some(about));
+    }
+
+    /// Handles the death of a message that is not sent anywhere.
+    fn die_unkept(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (id, position): (QueueId, Position),
+        from: MessageState,
+        (reason, evidence): (Reason, Option<Arc<Evidence>>),
+    ) {
+        let queue = self.queues.get(&id);
+        if !queue.is_some_and(|queue| queue.messages.is(position, from)) {
+            return; // dropped since, as its block could not be read back
+        }
+        if self.events.messages.is_some() && self.is_read_for_event(id, position) {
+            return self.await_page_in(turn, id, position, AfterPageIn::Die(reason));
+        }
+        self.count_on_disk(turn.now, (id, position), (reason, evidence.as_deref()));
+        self.drop_dead(turn, (id, position), from, (reason, evidence));
     }
 
     /// Sends a waiting dead letter again; `room_in`: the queue that it waited for, which has room
