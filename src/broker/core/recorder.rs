@@ -75,10 +75,13 @@ impl Recorder {
     }
 
     /// The LSN that names the body of a message about to enter with the record, and how the record
-    /// says so; 0 if the record names another body already and has to carry this one as well.
+    /// says so; 0 if the record names another body already, or is a transaction, and has to carry
+    /// this one as well.
     #[inline]
     pub(super) const fn name_body(&mut self) -> (Lsn, Body) {
-        if std::mem::replace(&mut self.names_body, true) {
+        // What a transaction puts in is not named: a death before it is written would take the body
+        // into its own record, and a crash between both would leave the rest of the transaction.
+        if std::mem::replace(&mut self.names_body, true) || self.is_whole {
             (Lsn(0), Body::Carried)
         } else {
             (self.next, Body::Named)

@@ -29,6 +29,14 @@ struct Way {
 /// How many messages and bytes of a transaction enter each queue.
 type Entering = BTreeMap<QueueId, (u64, u64)>;
 
+/// Counts a message for a queue: how many and how many bytes enter it with that.
+fn enter(entering: &mut Entering, id: QueueId, post: &Publish) -> (u64, u64) {
+    let sum = entering.entry(id).or_default();
+    sum.0 += 1;
+    sum.1 += u64::from(size_bytes(&post.message));
+    *sum
+}
+
 impl Core {
     /// Commits a transaction, or refuses it as a whole.
     pub(super) fn commit(&mut self, turn: &mut Turn<'_>, commit: Commit) {
@@ -70,7 +78,6 @@ impl Core {
         posts: &[Publish],
     ) -> Result<Vec<Way>, PublishOutcome> {
         let (mut ways, mut entries) = (Vec::with_capacity(posts.len()), 0);
-        let mut entering = Entering::new();
         for post in posts {
             let way = self.find_way(turn, post)?;
             entries += way.targets.len();
@@ -78,11 +85,31 @@ impl Core {
                 let queues_max = u32::try_from(TRANSACTION_ENTRIES_MAX).unwrap_or(u32::MAX);
                 return Err(PublishOutcome::TooManyQueues(TooManyQueues { queues_max }));
             }
-            self.find_room(turn, post, &way, &mut entering)?;
             ways.push(way);
         }
         turn.charge_ns(Step::Entry.ns() * (entries as u64).saturating_sub(posts.len() as u64));
+        self.serve_full(turn, posts, &ways);
+        // Nothing that is looked at changes from here on.
+        let mut entering = Entering::new();
+        for (post, way) in posts.iter().zip(&ways) {
+            self.find_room(post, way, &mut entering)?;
+        }
         Ok(ways)
+    }
+
+    /// Lets what is due leave the queues that have no room for all, and what a consumer can take.
+    fn serve_full(&mut self, turn: &mut Turn<'_>, posts: &[Publish], ways: &[Way]) {
+        let mut entering = Entering::new();
+        for (post, way) in posts.iter().zip(ways) {
+            for &id in &way.targets {
+                enter(&mut entering, id, post);
+            }
+        }
+        for (id, all) in entering {
+            if self.would_refuse(id, all) {
+                self.serve(turn, id);
+            }
+        }
     }
 
     fn find_way(&mut self, turn: &mut Turn<'_>, post: &Publish) -> Result<Way, PublishOutcome> {
@@ -105,23 +132,15 @@ impl Core {
     /// Checks that no target refuses a message, those before it counted in.
     fn find_room(
         &mut self,
-        turn: &mut Turn<'_>,
         post: &Publish,
         way: &Way,
         entering: &mut Entering,
     ) -> Result<(), PublishOutcome> {
-        let bytes = u64::from(size_bytes(&post.message));
         let mut gone = 0;
         for &id in &way.targets {
-            let sum = entering.entry(id).or_default();
-            *sum = (sum.0 + 1, sum.1 + bytes);
-            let entering = *sum;
-            if !self.would_refuse(id, entering) {
-                continue;
-            }
-            self.serve(turn, id); // what is due goes first, and what a consumer can take
-            let is_first = entering.0 == 1 && post.delivery_time.is_none();
-            if !self.would_refuse(id, entering) || (is_first && self.has_taker(id)) {
+            let sum = enter(entering, id, post);
+            let is_first = sum.0 == 1 && post.delivery_time.is_none();
+            if !self.would_refuse(id, sum) || (is_first && self.has_taker(id)) {
                 continue;
             }
             let Some(queue) = self.queues.get_mut(&id) else {

@@ -142,3 +142,68 @@ fn a_transaction_that_is_written_in_parts_is_found() {
     let found = crash_everywhere(&records);
     assert!(found.is_err(), "{found:?}");
 }
+
+/// A message is consumed and another one published in a transaction; that one dies at once, as a
+/// rule before anything is written.
+fn died_at_once() -> Vec<(Record, Vec<Lsn>)> {
+    let core = Core::new(CoreOptions::new(Name::from("sim"), Seed(1)));
+    let mut client = Client::new(core, Archive::default());
+    client.declare("dlq", &[]);
+    let to_dlq = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("dlq")),
+    ];
+    client.declare("out", &to_dlq);
+    client.declare("work", &[]);
+    client.publish("work", "a");
+    let (consumer, held) = client.hold("work", 1);
+    client.apply(Command::Commit(Commit {
+        connection: ConnectionId(1),
+        token: 1,
+        posts: vec![post("out", "x")],
+        outcomes: held
+            .into_iter()
+            .map(|position| Settle {
+                consumer,
+                position,
+                outcome: Outcome::Accepted,
+                confirm: None,
+            })
+            .collect(),
+    }));
+    client.take_once("out", &REJECTED);
+    client.records
+}
+
+#[test]
+fn what_dies_before_its_transaction_is_written_is_not_taken_out_of_it() {
+    let records = died_at_once();
+    for seed in 1..=6 {
+        let whole = SimDisk::default();
+        let mut life = Life::begin(&whole, seed).unwrap();
+        life.live(&records).unwrap();
+        let mut was_there = false;
+        for byte in 1..=whole.bytes_written() {
+            let disk = SimDisk::default();
+            disk.set_faults(Faults {
+                off_after_bytes: Some(byte),
+                ..Faults::default()
+            });
+            let Ok(mut life) = Life::begin(&disk, seed) else {
+                continue;
+            };
+            let _ = life.live(&records);
+            let context = format!("seed {seed}, byte {byte}");
+            let next = life.check_crash(&disk, Crash::Process, byte, &context);
+            let (core, archive) = next.into_core();
+            let here = found(&core, &archive);
+            // What was published last before the transaction is gone only if that has happened.
+            let is_consumed = was_there && !here.contains_key("a");
+            was_there |= here.contains_key("a");
+            assert!(
+                !is_consumed || here.contains_key("x"),
+                "{context}: {here:?}"
+            );
+        }
+    }
+}

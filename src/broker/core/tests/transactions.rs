@@ -2,7 +2,7 @@
 
 use super::scenario::{CONNECTION, Scenario, body_of, draft, number, text};
 use crate::base::limits::TRANSACTION_ENTRIES_MAX;
-use crate::base::{Lsn, Name};
+use crate::base::{Lsn, Name, Now};
 use crate::broker::*;
 use crate::deaths::Reason;
 
@@ -258,4 +258,25 @@ fn a_transaction_that_would_enter_too_many_queues_is_refused() {
     );
     let entered = TRANSACTION_ENTRIES_MAX / 70;
     assert_eq!(s.counts("q0"), (entered as u64, 0, 0));
+}
+
+/// The queue has room for the first message, is served because of the second, and expires at that.
+#[test]
+fn a_queue_that_expires_while_a_transaction_is_checked_takes_none_of_its_messages() {
+    let mut s = Scenario::new();
+    let arguments = [
+        ("x-expires", number(100)),
+        ("x-max-length", number(1)),
+        ("x-overflow", text("reject-publish")),
+    ];
+    s.exchange("x", "fanout");
+    s.queue("short", &arguments);
+    s.queue("other", &[]);
+    s.bind("x", "short", "");
+    s.bind("x", "other", "");
+    s.now = Now::new(s.now.mono.plus(100), s.now.wall);
+    let (refused, _) = commit(&mut s, &[("", "short", "a"), ("x", "", "b")], vec![]);
+    assert_eq!(refused, Some(PublishOutcome::Unroutable));
+    assert!(s.core.queue("short").is_none(), "expired");
+    assert_eq!(s.counts("other"), (0, 0, 0));
 }
