@@ -43,8 +43,8 @@ pub const UNSETTLED_MAX: u32 = 65_535;
 /// Time until a queue of whose messages none was held is looked at again for deliveries that are
 /// held for too long, at least, in milliseconds: consumers may ask for timeouts of 1 ms.
 pub const CONSUMER_LOOK_IDLE_MS: u64 = 100;
-/// Places in queues that the messages of one transaction take, at most, if they are more than its
-/// messages: it is one step.
+/// Places in queues that the messages of one transaction take, and the dead letters of its outcomes:
+/// its commit is one step.
 pub const TRANSACTION_ENTRIES_MAX: usize = 2_048;
 /// Messages of one queue that are delivered alone, as suspects of a lost connection; what is lost
 /// beyond it counts as failed.

@@ -8,17 +8,22 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::admission::size_bytes;
 use super::delaying::asked;
+use super::routed::Routed;
 use super::{Core, Turn};
 use crate::base::limits::TRANSACTION_ENTRIES_MAX;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{ExchangeId, QueueId, Step, invariant};
-use crate::broker::{Commit, Effect, Publish, PublishOutcome, Settle, TooManyQueues};
+use crate::base::{ExchangeId, Meter, Now, QueueId, Step, invariant};
+use crate::broker::dead_letter::plan;
+use crate::broker::queue::{MessageState, Queue, Slot};
+use crate::broker::{Commit, Effect, Outcome, Publish, PublishOutcome, Settle, TooManyQueues};
+use crate::message::Route;
 
 /// Where a message of a transaction goes.
 struct Way {
@@ -37,6 +42,27 @@ fn enter(entering: &mut Entering, id: QueueId, post: &Publish) -> (u64, u64) {
     *sum
 }
 
+/// Number of places that messages take.
+fn entries_of(ways: &[Way]) -> usize {
+    ways.iter().map(|way| way.targets.len()).sum()
+}
+
+fn check_entries(entries: usize) -> Result<(), PublishOutcome> {
+    if entries <= TRANSACTION_ENTRIES_MAX {
+        return Ok(());
+    }
+    let queues_max = u32::try_from(TRANSACTION_ENTRIES_MAX).unwrap_or(u32::MAX);
+    Err(PublishOutcome::TooManyQueues(TooManyQueues { queues_max }))
+}
+
+/// Whether a held message dies when it comes back.
+fn dies_on_return(now: Now, queue: &Queue, slot: &Slot, failed: bool) -> bool {
+    let failures = slot.failures.saturating_add(u32::from(failed));
+    let deadline = Some(queue.deadline_of(slot));
+    let reason = queue.dies_on_return(now, (failed, failures), deadline);
+    reason.is_some()
+}
+
 impl Core {
     /// Commits a transaction, or refuses it as a whole.
     pub(super) fn commit(&mut self, turn: &mut Turn<'_>, commit: Commit) {
@@ -47,7 +73,12 @@ impl Core {
             outcomes,
         } = commit;
         turn.charge_ns(Step::Message.ns() * (posts.len() + outcomes.len()) as u64);
-        let refused = match self.find_ways(turn, &posts) {
+        let ways = self.find_ways(turn, &posts);
+        let checked = ways.and_then(|ways| {
+            self.find_deaths(turn, &outcomes, entries_of(&ways))?;
+            Ok(ways)
+        });
+        let refused = match checked {
             Ok(ways) => {
                 self.recorder.keep_whole(true);
                 self.enter_all(turn, posts, ways);
@@ -81,10 +112,7 @@ impl Core {
         for post in posts {
             let way = self.find_way(turn, post)?;
             entries += way.targets.len();
-            if entries > posts.len().max(TRANSACTION_ENTRIES_MAX) {
-                let queues_max = u32::try_from(TRANSACTION_ENTRIES_MAX).unwrap_or(u32::MAX);
-                return Err(PublishOutcome::TooManyQueues(TooManyQueues { queues_max }));
-            }
+            check_entries(entries)?;
             ways.push(way);
         }
         turn.charge_ns(Step::Entry.ns() * (entries as u64).saturating_sub(posts.len() as u64));
@@ -95,6 +123,62 @@ impl Core {
             self.find_room(post, way, &mut entering)?;
         }
         Ok(ways)
+    }
+
+    /// Checks that what dies by the outcomes does not enter too many queues either; `entries` counts
+    /// those that its messages enter.
+    fn find_deaths(
+        &self,
+        turn: &mut Turn<'_>,
+        outcomes: &[Settle],
+        mut entries: usize,
+    ) -> Result<(), PublishOutcome> {
+        let before = entries;
+        let mut routed = Routed::new(self.options.seed);
+        let mut last = None;
+        for settle in outcomes {
+            let meter = &mut turn.effects.meter;
+            entries += self.count_targets(turn.now, meter, settle, (&mut routed, &mut last));
+            check_entries(entries)?;
+        }
+        turn.charge_ns(Step::Entry.ns() * (entries - before) as u64);
+        Ok(())
+    }
+
+    /// Number of queues that a message enters which dies by its outcome; 0: it lives.
+    fn count_targets(
+        &self,
+        now: Now,
+        meter: &mut Meter,
+        settle: &Settle,
+        (routed, last): (&mut Routed, &mut Option<Arc<Route>>),
+    ) -> usize {
+        let queue = self.queue_of(settle.consumer);
+        let Some(queue) = queue.and_then(|id| self.queues.get(&id)) else {
+            return 0;
+        };
+        let Some(slot) = queue.messages.slot_if(settle.position, MessageState::Held) else {
+            return 0;
+        };
+        let dies = match settle.outcome {
+            Outcome::Accepted => false,
+            Outcome::Rejected { .. } => true,
+            Outcome::Released => dies_on_return(now, queue, slot, false),
+            Outcome::Modified {
+                delivery_failed,
+                undeliverable_here,
+                ..
+            } => undeliverable_here || dies_on_return(now, queue, slot, delivery_failed),
+        };
+        let way = plan(&queue.settings, &slot.route, last).filter(|_| dies);
+        let exchange = way
+            .as_ref()
+            .and_then(|way| self.router.id_of(&way.exchange));
+        let (Some(way), Some(exchange)) = (way, exchange) else {
+            return 0;
+        };
+        let goes = (&way, &*slot.message);
+        routed.find(&self.router, exchange, goes, meter).len()
     }
 
     /// Lets what is due leave the queues that have no room for all, and what a consumer can take.

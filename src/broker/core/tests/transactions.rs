@@ -280,3 +280,42 @@ fn a_queue_that_expires_while_a_transaction_is_checked_takes_none_of_its_message
     assert!(s.core.queue("short").is_none(), "expired");
     assert_eq!(s.counts("other"), (0, 0, 0));
 }
+
+#[test]
+fn dead_letters_of_a_transaction_count_for_the_queues_that_it_may_enter() {
+    let mut s = Scenario::new();
+    s.queue("work", &[("x-dead-letter-exchange", text("amq.fanout"))]);
+    for index in 0..70 {
+        let queue = format!("q{index}");
+        s.queue(&queue, &[]);
+        s.apply(Command::Topology(TopologyCommand::Bind {
+            connection: None,
+            source: Name::from("amq.fanout"),
+            destination: Destination::Queue(Name::from(&*queue)),
+            key: Name::from(""),
+            arguments: vec![],
+        }));
+    }
+    let most = TRANSACTION_ENTRIES_MAX / 70;
+    s.publish_all("work", &vec!["x"; most + 2]);
+    let held = s.take(1, "work", most as u64 + 2);
+    let reject = |some: &[Delivery], s: &mut Scenario| {
+        let rejected = some
+            .iter()
+            .map(|it| (it, Outcome::Rejected { evidence: None }));
+        commit(s, &[], rejected.collect()).0
+    };
+    let refused = reject(&held[..=most], &mut s);
+    assert!(
+        matches!(refused, Some(PublishOutcome::TooManyQueues(_))),
+        "{refused:?}"
+    );
+    assert_eq!(s.counts("work"), (0, most as u64 + 2, 0), "all are held");
+    assert_eq!(s.counts("q0"), (0, 0, 0));
+    // What does not die enters nothing.
+    let released = held[..=most].iter().map(|it| (it, Outcome::Released));
+    assert_eq!(commit(&mut s, &[], released.collect()).0, None);
+    let again = s.take(2, "work", most as u64);
+    assert_eq!(reject(&again, &mut s), None);
+    assert_eq!(s.counts("q0"), (most as u64, 0, 0));
+}
