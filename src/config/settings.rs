@@ -120,6 +120,7 @@ const SASL_MECHANISMS: [SaslMechanism; 5] = [
 ];
 
 impl Default for Settings {
+    #[allow(clippy::too_many_lines, reason = "a table: one line for each setting")]
     fn default() -> Self {
         Self {
             amqp: "127.0.0.1:5672".parse().into_iter().collect(),
