@@ -526,7 +526,7 @@ pub struct Commit {
     pub token: u64,
     /// Its messages, in order. None is answered by itself.
     pub posts: Vec<Publish>,
-    /// Its outcomes, in order. One of a delivery that is not held any more changes nothing.
+    /// Its outcomes, in order. One of a message that is gone with its queue changes nothing.
     pub outcomes: Vec<Settle>,
 }
 

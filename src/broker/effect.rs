@@ -72,9 +72,8 @@ pub enum Effect {
     Committed {
         /// The token of its [`super::Commit`].
         token: u64,
-        /// Why it was refused: the outcome that one of its messages would have had. None: it was
-        /// committed.
-        refused: Option<PublishOutcome>,
+        /// Why it was refused; none: it was committed.
+        refused: Option<NotCommitted>,
         /// It is told once this record is durable (0: at once).
         lsn: Lsn,
     },
@@ -83,6 +82,16 @@ pub enum Effect {
         /// Whether an alarm is in effect now.
         raised: bool,
     },
+}
+
+/// Why a transaction is refused as a whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotCommitted {
+    /// One of its messages would not be accepted but have this outcome.
+    Post(PublishOutcome),
+    /// A consumer no longer holds one of its deliveries: it held it for too long, and others may have
+    /// the message.
+    NotHeld,
 }
 
 /// One message assigned to a consumer.

@@ -52,7 +52,9 @@ pub use command::{
 };
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueChurn, QueueCounters, Settled};
 pub use dead_letter::dead_letter_route;
-pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, TooManyQueues, room_bytes};
+pub use effect::{
+    ConsumerEnd, Delivery, Effect, NotCommitted, PublishOutcome, TooManyQueues, room_bytes,
+};
 pub use effects::{BodyLook, DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted};
 pub use error::{Error, ObjectKind};
 pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};

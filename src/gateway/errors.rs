@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::address::AddressError;
 use super::seats::NoSeat;
-use crate::broker::{Error as CoreError, PublishOutcome, TooManyQueues};
+use crate::broker::{Error as CoreError, NotCommitted, PublishOutcome, TooManyQueues};
 use crate::management::RequestError;
 use crate::message::MessageError;
 use crate::wire::performative::{
@@ -230,8 +230,18 @@ pub(super) fn rolled_back(why: &str) -> Error {
     error(TransactionError::Rollback, why)
 }
 
-/// A transaction that the core refused, since one of its messages would not be taken.
-pub(super) fn not_committed(outcome: &PublishOutcome) -> Error {
+/// A transaction that the core refused as a whole.
+pub(super) fn not_committed(why: &NotCommitted) -> Error {
+    match why {
+        NotCommitted::Post(outcome) => not_posted(outcome),
+        NotCommitted::NotHeld => rolled_back(
+            "a delivery of it was held for too long: it is in its queue, and others may have it",
+        ),
+    }
+}
+
+/// One of the messages of a transaction would not be taken.
+fn not_posted(outcome: &PublishOutcome) -> Error {
     match outcome {
         PublishOutcome::Accepted => {
             internal("a transaction was refused for a message that is taken")

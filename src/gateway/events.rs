@@ -300,7 +300,7 @@ impl Gateway {
                 ..
             } => self.on_settled(consumer, token, took),
             Effect::Committed { token, refused, .. } => {
-                let refused = refused.map(|outcome| errors::not_committed(&outcome));
+                let refused = refused.map(|why| errors::not_committed(&why));
                 self.on_committed(token, refused);
             }
             Effect::PublisherEnded { publisher, .. } => self.on_publisher_ended(publisher),

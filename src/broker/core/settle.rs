@@ -150,7 +150,7 @@ impl Core {
 
     /// Whether a consumer holds this message. After a settlement it does not: the gateway's tokens
     /// make sure that each delivery is settled once. Nor does it if the delivery timed out.
-    fn holds(&self, queue: QueueId, position: Position, consumer: ConsumerId) -> bool {
+    pub(super) fn holds(&self, queue: QueueId, position: Position, consumer: ConsumerId) -> bool {
         self.queues
             .get(&queue)
             .and_then(|queue| queue.messages.slot_if(position, MessageState::Held))

@@ -22,7 +22,9 @@ use crate::base::plant::{Plant, is_planted};
 use crate::base::{ExchangeId, Meter, Now, QueueId, Step, invariant};
 use crate::broker::dead_letter::plan;
 use crate::broker::queue::{MessageState, Queue, Slot};
-use crate::broker::{Commit, Effect, Outcome, Publish, PublishOutcome, Settle, TooManyQueues};
+use crate::broker::{
+    Commit, Effect, NotCommitted, Outcome, Publish, PublishOutcome, Settle, TooManyQueues,
+};
 use crate::message::Route;
 
 /// Where a message of a transaction goes.
@@ -40,11 +42,6 @@ fn enter(entering: &mut Entering, id: QueueId, post: &Publish) -> (u64, u64) {
     sum.0 += 1;
     sum.1 += u64::from(size_bytes(&post.message));
     *sum
-}
-
-/// Number of places that messages take.
-fn entries_of(ways: &[Way]) -> usize {
-    ways.iter().map(|way| way.targets.len()).sum()
 }
 
 fn check_entries(entries: usize) -> Result<(), PublishOutcome> {
@@ -73,12 +70,7 @@ impl Core {
             outcomes,
         } = commit;
         turn.charge_ns(Step::Message.ns() * (posts.len() + outcomes.len()) as u64);
-        let ways = self.find_ways(turn, &posts);
-        let checked = ways.and_then(|ways| {
-            self.find_deaths(turn, &outcomes, entries_of(&ways))?;
-            Ok(ways)
-        });
-        let refused = match checked {
+        let refused = match self.check(turn, &posts, &outcomes) {
             Ok(ways) => {
                 self.recorder.keep_whole(true);
                 self.enter_all(turn, posts, ways);
@@ -100,6 +92,31 @@ impl Core {
             lsn,
         };
         turn.effects.outgoing.push((connection, effect));
+    }
+
+    /// Where each message goes; or why the transaction is refused. Nothing of it is done.
+    fn check(
+        &mut self,
+        turn: &mut Turn<'_>,
+        posts: &[Publish],
+        outcomes: &[Settle],
+    ) -> Result<Vec<Way>, NotCommitted> {
+        let ways = self.find_ways(turn, posts).map_err(NotCommitted::Post)?;
+        let entries = ways.iter().map(|way| way.targets.len()).sum();
+        self.find_deaths(turn, outcomes, entries)
+            .map_err(NotCommitted::Post)?;
+        if !outcomes.iter().all(|settle| self.has_effect(settle)) {
+            return Err(NotCommitted::NotHeld);
+        }
+        Ok(ways)
+    }
+
+    /// Whether an outcome is of what is held, or of what is gone with its queue, or of a copy.
+    fn has_effect(&self, settle: &Settle) -> bool {
+        let consumer = settle.consumer;
+        self.queue_of(consumer).is_none_or(|queue| {
+            self.holds(queue, settle.position, consumer) || self.browses(consumer)
+        })
     }
 
     /// Where each message goes; or why one of them has no place.

@@ -11,7 +11,7 @@ fn commit(
     s: &mut Scenario,
     posts: &[(&str, &str, &str)],
     outcomes: Vec<(&Delivery, Outcome)>,
-) -> (Option<PublishOutcome>, Lsn) {
+) -> (Option<NotCommitted>, Lsn) {
     let posts = posts
         .iter()
         .map(|(exchange, key, body)| draft(body).post(exchange, key, 1));
@@ -181,7 +181,7 @@ fn one_message_without_a_place_refuses_the_whole_transaction_and_changes_nothing
         let records = s.records.len();
         let posts = [&[("", "out", "x")], posts].concat();
         let (refused, _) = commit(&mut s, &posts, vec![(&held[0], Outcome::Accepted)]);
-        assert_eq!(refused, Some(expected));
+        assert_eq!(refused, Some(NotCommitted::Post(expected)));
         assert_eq!(s.records.len(), records);
         assert_eq!(s.counts("out"), (0, 0, 0));
         assert_eq!(s.counts("full"), (1, 0, 0));
@@ -203,7 +203,8 @@ fn a_full_queue_with_a_waiting_consumer_takes_one_message_of_a_transaction() {
     s.credit(waiting, 5);
     let (refused, _) = commit(&mut s, &[("", "full", "x"), ("", "full", "y")], vec![]);
     let queue = Name::from("full");
-    assert_eq!(refused, Some(PublishOutcome::QueueFull { queue }));
+    let full = PublishOutcome::QueueFull { queue };
+    assert_eq!(refused, Some(NotCommitted::Post(full)));
     let (refused, _) = commit(&mut s, &[("", "full", "x")], vec![]);
     assert_eq!(refused, None);
     assert_eq!(s.taken(waiting).len(), 1);
@@ -220,18 +221,33 @@ fn messages_of_a_transaction_push_out_others_under_drop_head() {
 }
 
 #[test]
-fn an_outcome_of_what_is_not_held_any_more_changes_nothing() {
+fn a_transaction_with_a_delivery_that_timed_out_is_refused_as_others_may_have_it() {
+    let mut s = with_dlq(&[("x-consumer-timeout", number(100))]);
+    s.publish_all("work", &["a", "b"]);
+    let held = s.take(1, "work", 2);
+    s.pass(100);
+    s.others.clear();
+    let accepted = |index: usize| (&held[index], Outcome::Accepted);
+    let (refused, _) = commit(&mut s, &[("", "out", "x")], vec![accepted(0), accepted(1)]);
+    assert_eq!(refused, Some(NotCommitted::NotHeld));
+    assert_eq!((s.counts("work"), s.counts("out")), ((2, 0, 0), (0, 0, 0)));
+}
+
+#[test]
+fn an_outcome_of_what_is_gone_with_its_queue_changes_nothing() {
     let mut s = with_dlq(&[]);
     s.publish_all("work", &["a"]);
     let held = s.take(1, "work", 1);
-    s.settle(&held[0], Outcome::Accepted);
-    let (refused, _) = commit(
-        &mut s,
-        &[("", "out", "x")],
-        vec![(&held[0], Outcome::Released)],
-    );
-    assert_eq!(refused, None);
-    assert_eq!((s.counts("work"), s.counts("out")), ((0, 0, 0), (1, 0, 0)));
+    s.apply(Command::Queue(QueueCommand::Delete {
+        connection: None,
+        name: Name::from("work"),
+        if_unused: false,
+        if_empty: false,
+    }));
+    s.others.clear();
+    let accepted = vec![(&held[0], Outcome::Accepted)];
+    let (refused, _) = commit(&mut s, &[("", "out", "x")], accepted);
+    assert_eq!((refused, s.counts("out")), (None, (1, 0, 0)));
 }
 
 #[test]
@@ -253,7 +269,10 @@ fn a_transaction_that_would_enter_too_many_queues_is_refused() {
     let posts = vec![("amq.fanout", "", "x"); TRANSACTION_ENTRIES_MAX / 70 + 1];
     let (refused, _) = commit(&mut s, &posts, vec![]);
     assert!(
-        matches!(refused, Some(PublishOutcome::TooManyQueues(_))),
+        matches!(
+            refused,
+            Some(NotCommitted::Post(PublishOutcome::TooManyQueues(_)))
+        ),
         "{refused:?}"
     );
     let entered = TRANSACTION_ENTRIES_MAX / 70;
@@ -276,7 +295,10 @@ fn a_queue_that_expires_while_a_transaction_is_checked_takes_none_of_its_message
     s.bind("x", "other", "");
     s.now = Now::new(s.now.mono.plus(100), s.now.wall);
     let (refused, _) = commit(&mut s, &[("", "short", "a"), ("x", "", "b")], vec![]);
-    assert_eq!(refused, Some(PublishOutcome::Unroutable));
+    assert_eq!(
+        refused,
+        Some(NotCommitted::Post(PublishOutcome::Unroutable))
+    );
     assert!(s.core.queue("short").is_none(), "expired");
     assert_eq!(s.counts("other"), (0, 0, 0));
 }
@@ -307,7 +329,10 @@ fn dead_letters_of_a_transaction_count_for_the_queues_that_it_may_enter() {
     };
     let refused = reject(&held[..=most], &mut s);
     assert!(
-        matches!(refused, Some(PublishOutcome::TooManyQueues(_))),
+        matches!(
+            refused,
+            Some(NotCommitted::Post(PublishOutcome::TooManyQueues(_)))
+        ),
         "{refused:?}"
     );
     assert_eq!(s.counts("work"), (0, most as u64 + 2, 0), "all are held");
