@@ -72,7 +72,11 @@ impl Gateway {
     }
 
     /// The message of a delivery on a publisher's link, and its way if it may be published.
-    #[inline]
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        reason = "of two callers one is on the path of every message"
+    )]
     #[allow(clippy::type_complexity, reason = "a message with its way, or neither")]
     pub(super) fn receive(
         &mut self,
@@ -106,7 +110,11 @@ impl Gateway {
     }
 
     /// What the core is asked for.
-    #[inline]
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        reason = "of two callers one is on the path of every message"
+    )]
     pub(super) fn publish_of(
         &self,
         id: LinkId,
@@ -156,6 +164,11 @@ impl Gateway {
 
     /// The route of a message, if its publisher may use it: that of the link's other messages, if
     /// it is known.
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        reason = "of two callers one is on the path of every message"
+    )]
     fn check_publish(
         &mut self,
         id: LinkId,

@@ -27,6 +27,7 @@ struct Provisional {
 impl Gateway {
     /// Handles a message that is published in a transaction: it is kept until that is discharged,
     /// and its publisher is told that it would be accepted. [AMQP 4.4.1]
+    #[cold]
     pub(super) fn on_posted(&mut self, posted: Posted) {
         let Posted {
             link: handle,

@@ -87,6 +87,8 @@ pub(super) struct Insertion {
     known: Option<(Arc<Message>, Arc<Route>)>,
     /// How long it waits in each queue that it enters; none: it is ready at once.
     pub(super) delay: Option<Delay>,
+    /// Whether full queues are not served first.
+    pub(super) is_unserved: bool,
 }
 
 /// What a queue did with a message that was offered to it.
@@ -148,6 +150,7 @@ impl Core {
             entries: Entries::new(),
             known: None,
             delay: None,
+            is_unserved: false,
         }
     }
 
@@ -173,7 +176,8 @@ impl Core {
         (insertion, moved_by): (&mut Insertion, u32),
     ) -> Offered {
         let delay = insertion.delay;
-        let admission = self.admit(turn, target, (arrival.size_bytes, delay.is_some()));
+        let entering = (arrival.size_bytes, delay.is_some());
+        let admission = self.admit(turn, target, entering, insertion.is_unserved);
         let state = match admission {
             Admission::Enter => MessageState::Ready,
             Admission::RefuseAndDie => MessageState::Dying,
@@ -194,40 +198,16 @@ impl Core {
         }
     }
 
-    /// Offers a message to a queue that is not served first, since another one may be right now: what is
-    /// due in it, and what a consumer could take, keeps its place.
-    pub(super) fn offer_unserved(
-        &mut self,
-        now: Now,
-        target: QueueId,
-        arrival: Arrival,
-        insertion: &mut Insertion,
-    ) -> Offered {
-        let has_room = self.has_room(target, (arrival.size_bytes, false));
-        let Some(queue) = self.queues.get_mut(&target) else {
-            return Offered::Gone;
+    /// The decision of a full queue that is not served first, since another one may be right now: what
+    /// is due in it, and what a consumer could take, keeps its place.
+    fn refuse_unserved(&mut self, id: QueueId) -> Admission {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return Admission::Refuse;
         };
-        let admission = if has_room {
-            Admission::Enter
-        } else {
-            queue.counters.refused += 1;
-            Admission::when_full(queue)
-        };
-        let state = match admission {
-            Admission::Enter => MessageState::Ready,
-            Admission::RefuseAndDie => MessageState::Dying,
-            Admission::Refuse => {
-                self.schedule(target);
-                return Offered::Refused;
-            }
-        };
-        match self.enter(now, target, arrival, (state, 0), insertion) {
-            None => Offered::Gone,
-            Some((position, durable)) if state == MessageState::Dying => {
-                Offered::TakenToDie { position, durable }
-            }
-            Some((_, durable)) => Offered::Taken { durable },
-        }
+        queue.counters.refused += 1;
+        let admission = Admission::when_full(queue);
+        self.schedule(id);
+        admission
     }
 
     /// Records the fact, after the message was offered to all its queues.
@@ -254,9 +234,18 @@ impl Core {
     /// Asks a queue whether a message of this size may enter, and whether it waits there for its
     /// time.
     #[inline]
-    fn admit(&mut self, turn: &mut Turn<'_>, id: QueueId, entering: (u32, bool)) -> Admission {
+    fn admit(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: QueueId,
+        entering: (u32, bool),
+        is_unserved: bool,
+    ) -> Admission {
         if self.has_room(id, entering) {
             return Admission::Enter;
+        }
+        if is_unserved {
+            return self.refuse_unserved(id);
         }
         self.admit_when_full(turn, id, entering)
     }

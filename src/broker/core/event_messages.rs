@@ -109,9 +109,10 @@ impl Core {
     ) {
         turn.charge_ns(Step::Entry.ns() * targets.len() as u64);
         let mut insertion = self.insertion(Lsn(0));
+        insertion.is_unserved = true;
         let arrival = Arrival::dead(message, route);
         for &queue in targets.iter().filter(|target| Some(**target) != left_out) {
-            let offered = self.offer_unserved(turn.now, queue, arrival.clone(), &mut insertion);
+            let offered = self.offer(turn, queue, arrival.clone(), &mut insertion);
             match offered {
                 Offered::TakenToDie { position, .. } => self.work.push_back(Work::Die {
                     queue,

@@ -66,6 +66,11 @@ impl Core {
         }
     }
 
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        reason = "of two callers one is on the path of every message"
+    )]
     pub(super) fn publish_exchange(&self, publish: &Publish) -> Result<ExchangeId, PublishOutcome> {
         let exchange = match publish.target {
             Target::Attached(DEFAULT_EXCHANGE) => return Ok(DEFAULT_EXCHANGE),

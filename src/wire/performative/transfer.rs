@@ -187,7 +187,11 @@ impl WholeTransfer {
     /// Reads the frame at the front of `bytes`. None if it is incomplete, larger than `size_max`,
     /// or not such a frame: then it is read as any other is, and [`decode`](super::decode()) has
     /// the same result.
-    #[inline]
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        reason = "nearly every transfer is such a frame"
+    )]
     pub fn parse(bytes: &[u8], size_max: usize) -> Option<Self> {
         let &[
             s0,
