@@ -26,7 +26,7 @@ pub enum Control {
 impl Control {
     /// Reads a whole message.
     ///
-    /// "The body of the message [consists] of a single amqp-value section containing a [...]
+    /// "The body of the message \[consists\] of a single amqp-value section containing a \[...\]
     /// discharge" or declare.
     pub fn read(message: &[u8]) -> Result<Self, DecodeError> {
         let index = wire::walk(message)?;

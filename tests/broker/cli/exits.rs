@@ -62,7 +62,6 @@ fn run(arguments: &[&str]) -> Output {
 #[case(&["set_policy", "p", "q", "[]"], 65, "no JSON object")]
 #[case(&["set_policy", "p", "q"], 64, "<DEFINITION>")]
 #[case(&["set_policy", "p", "q", "{}", "--apply-to", "nothing"], 64, "classic_queues")]
-#[case(&["declare", "--url", "http://127.0.0.1:1", "queue", "name=q"], 69, "http://127.0.0.1:1")]
 #[case(&["declare", "queue", "durable=true"], 64, "name=... is missing")]
 #[case(&["declare", "queue", "name=q", "colour=red"], 64, "keys: name durable")]
 #[case(&["declare", "queue", "name=q", "durable=maybe"], 64, "true or false")]
