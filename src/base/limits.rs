@@ -581,5 +581,3 @@ pub const EVENTS_OF_SECOND_MAX: usize = 1_000;
 pub const EVENT_LOOK_MS: u64 = 50;
 /// Interval between two comments in a stream of events, which keep its connection, in milliseconds.
 pub const EVENT_COMMENT_MS: u64 = 15_000;
-/// Time after which a stream is ended whose client does not take what it is sent, in milliseconds.
-pub const EVENT_STALL_MS: u64 = 60_000;

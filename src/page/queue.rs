@@ -64,13 +64,28 @@ pub struct Group {
     pub share: f64,
     pub oldest: When,
     pub newest: When,
+    pub note: Option<Note>,
     pub sample: Vec<Text>,
+}
+
+/// What somebody wrote on a group.
+#[derive(Clone, Deserialize, Default, Debug)]
+#[serde(default)]
+pub struct Note {
+    pub text: Text,
+    pub by: Text,
+    pub at: When,
 }
 
 impl Group {
     /// How many of a hundred, for the bar.
     pub fn percent(&self) -> String {
         format!("{:.0}", self.share * 100.0)
+    }
+
+    /// The text of the note on it, if there is one.
+    pub fn noted(&self) -> &str {
+        self.note.as_ref().map_or("", |note| note.text.raw())
     }
 }
 
@@ -140,17 +155,20 @@ pub struct FilterBar {
 
 impl FilterBar {
     /// The parts that fields are there for: name and label.
-    pub const FIELDS: [(&'static str, &'static str); 11] = [
+    pub const FIELDS: [(&'static str, &'static str); 14] = [
         ("group", "Group"),
         ("condition", "Condition"),
         ("queue", "Died in queue"),
         ("container", "Container"),
+        ("user", "User"),
         ("exchange", "Exchange"),
         ("routing_key", "Routing key"),
         ("message_id", "Message id"),
         ("cause", "Cause of quarantine"),
         ("selector", "Selector"),
         ("body_contains", "Body contains"),
+        ("died_after", "Died after (ms since 1970)"),
+        ("died_before", "Died before (ms since 1970)"),
         ("position", "Position"),
     ];
     /// The reasons of a death.
@@ -297,6 +315,19 @@ impl QueuePage {
         };
         let base = self.to(&Tab::Messages);
         format!("{base}&{part}={}", group.key.query())
+    }
+
+    /// Where the form goes that writes a note on a group.
+    pub fn note_action(&self, group: &Group) -> String {
+        let query = self.queue.row.query();
+        format!("/ui/do/set-note?{query}&key={}", group.key.query())
+    }
+
+    /// The command that writes a note on a group.
+    pub fn note_command(&self, group: &Group) -> String {
+        let vhost = vhost_flag(&self.queue.row.vhost);
+        let (name, key) = (self.queue.row.name.shell(), group.key.shell());
+        format!("coroner set_group_note{vhost} {name} {key} NOTE")
     }
 
     /// The link to the form that redrives a group.

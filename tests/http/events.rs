@@ -12,12 +12,12 @@ use crate::api::Api;
 use crate::support::RunningBroker;
 
 /// Time in which something has to be told.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The header by which lines are asked for.
 const LINES: &str = "accept: application/jsonl\r\n";
 
 /// Declares `NAME`, whose dead letters go to `dead`.
-fn queue(api: &Api<'_>, name: &str) {
+pub(crate) fn queue(api: &Api<'_>, name: &str) {
     api.put("/api/queues/%2F/dead", &json!({"durable": true}));
     let arguments = json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"});
     let body = json!({"durable": true, "arguments": arguments});
@@ -25,13 +25,13 @@ fn queue(api: &Api<'_>, name: &str) {
 }
 
 /// Rejects all messages of a queue.
-fn reject(api: &Api<'_>, queue: &str) {
+pub(crate) fn reject(api: &Api<'_>, queue: &str) {
     let body = json!({"count": 1_000, "ackmode": "reject_requeue_false", "encoding": "auto"});
     let path = format!("/api/queues/%2F/{queue}/get");
     assert_eq!(api.ask("POST", &path, &body).0, 200);
 }
 
-fn publish(api: &Api<'_>, queue: &str, id: &str) {
+pub(crate) fn publish(api: &Api<'_>, queue: &str, id: &str) {
     let body = json!({
         "properties": {"delivery_mode": 2, "message_id": id, "headers": {"traceparent": "00-ab-cd-01"}},
         "routing_key": queue, "payload": "secret", "payload_encoding": "string",
@@ -50,7 +50,7 @@ fn kept(api: &Api<'_>, user: &str, query: &str) -> Vec<Value> {
 }
 
 /// Waits until as many events are kept.
-fn wait_for(api: &Api<'_>, query: &str, count: usize) -> Vec<Value> {
+pub(crate) fn wait_for(api: &Api<'_>, query: &str, count: usize) -> Vec<Value> {
     let begun = Instant::now();
     loop {
         let events = kept(api, "guest", query);
@@ -64,11 +64,11 @@ fn wait_for(api: &Api<'_>, query: &str, count: usize) -> Vec<Value> {
 }
 
 /// An open stream.
-struct Stream(BufReader<TcpStream>);
+pub(crate) struct Stream(BufReader<TcpStream>);
 
 /// An event of a stream: its id, its name, its data.
 #[derive(Clone, PartialEq, Debug)]
-struct Told(String, String, Value);
+pub(crate) struct Told(pub(crate) String, pub(crate) String, pub(crate) Value);
 
 impl Told {
     fn number(&self) -> u64 {
@@ -79,8 +79,13 @@ impl Told {
 
 impl Stream {
     /// Opens a stream behind this id; returns the status too.
-    fn open(broker: &RunningBroker, query: &str, last: Option<&str>) -> (Self, String) {
-        let mut stream = TcpStream::connect(("127.0.0.1", broker.http_port)).expect("HTTP");
+    pub(crate) fn open(broker: &RunningBroker, query: &str, last: Option<&str>) -> (Self, String) {
+        let stream = TcpStream::connect(("127.0.0.1", broker.http_port)).expect("HTTP");
+        Self::over(stream, query, last)
+    }
+
+    /// The same over a connection.
+    pub(crate) fn over(mut stream: TcpStream, query: &str, last: Option<&str>) -> (Self, String) {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let login = STANDARD.encode("guest:guest");
         let last = last.map_or_else(String::new, |id| format!("last-event-id: {id}\r\n"));
@@ -96,7 +101,7 @@ impl Stream {
         (Self(reader), head)
     }
 
-    fn begun(broker: &RunningBroker, query: &str, last: Option<&str>) -> Self {
+    pub(crate) fn begun(broker: &RunningBroker, query: &str, last: Option<&str>) -> Self {
         let (mut stream, head) = Self::open(broker, query, last);
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         assert!(head.contains("text/event-stream"), "{head}");
@@ -109,8 +114,23 @@ impl Stream {
         stream
     }
 
+    /// Reads what is left; the number of events in it.
+    ///
+    /// Panics if it goes on.
+    pub(crate) fn rest(mut self) -> u64 {
+        let mut count = 0;
+        let mut line = String::new();
+        // A connection that was cut is an end too.
+        while self.0.read_line(&mut line).is_ok_and(|read| read > 0) {
+            assert!(!line.starts_with(':'), "it waits for further events");
+            count += u64::from(line.starts_with("event: death"));
+            line.clear();
+        }
+        count
+    }
+
     /// The next event.
-    fn next(&mut self) -> Told {
+    pub(crate) fn next(&mut self) -> Told {
         let mut told = Told(String::new(), String::new(), Value::Null);
         loop {
             let mut line = String::new();
@@ -445,7 +465,7 @@ fn reject_with_error(broker: &RunningBroker, queue: &str) {
 }
 
 /// Publishes many small messages over AMQP.
-fn publish_many(broker: &RunningBroker, queue: &str, count: u32) {
+pub(crate) fn publish_many(broker: &RunningBroker, queue: &str, count: u32) {
     use crate::support::raw::{DISPOSITION, FLOW, Raw};
     let mut raw = Raw::begun(broker.port);
     raw.attach_sender(0, queue);

@@ -9,10 +9,10 @@ use crate::api::Api;
 use crate::support::RunningBroker;
 
 /// An answer to a request of a browser.
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
@@ -25,7 +25,7 @@ impl Answer {
 }
 
 /// A browser that keeps one cookie.
-struct Browser<'a> {
+pub(crate) struct Browser<'a> {
     broker: &'a RunningBroker,
     cookie: String,
     token: String,
@@ -42,7 +42,7 @@ impl<'a> Browser<'a> {
     }
 
     /// A browser in which a user is logged in whose password is its name.
-    fn of(broker: &'a RunningBroker, user: &str) -> Self {
+    pub(crate) fn of(broker: &'a RunningBroker, user: &str) -> Self {
         let mut browser = Self::new(broker);
         let answer = browser.log_in(user, user);
         assert_eq!(answer.status, 303, "{}", answer.body);
@@ -68,7 +68,7 @@ impl<'a> Browser<'a> {
         answer
     }
 
-    fn send(&self, method: &str, path: &str, fields: &str, body: &str) -> Answer {
+    pub(crate) fn send(&self, method: &str, path: &str, fields: &str, body: &str) -> Answer {
         let port = self.broker.http_port;
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: localhost:{port}\r\nconnection: close\r\ncookie: \
@@ -91,13 +91,18 @@ impl<'a> Browser<'a> {
         }
     }
 
-    fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.send("GET", path, "", "")
     }
 
     /// Sends a form with the session's token.
     fn act(&self, path: &str) -> Answer {
-        self.send("POST", path, "", &format!("token={}", self.token))
+        self.fill(path, "")
+    }
+
+    /// The same with further fields, each with `&` in front.
+    pub(crate) fn fill(&self, path: &str, fields: &str) -> Answer {
+        self.send("POST", path, "", &format!("token={}{fields}", self.token))
     }
 
     /// The session, by its status.
@@ -107,7 +112,7 @@ impl<'a> Browser<'a> {
 }
 
 /// Declares `orders`, whose dead letters go to a queue, and rejects a message there.
-fn kill_one(api: &Api<'_>, dlq: &str, body: &str) {
+pub(crate) fn kill_one(api: &Api<'_>, dlq: &str, body: &str) {
     let path = format!("/api/queues/%2F/{}", percent(dlq));
     api.put(&path, &json!({"durable": true}));
     let arguments = json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dlq});

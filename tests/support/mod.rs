@@ -38,8 +38,8 @@ pub struct RunningBroker {
 }
 
 impl RunningBroker {
-    /// Starts `coroner serve --amqp 127.0.0.1:0 --http 127.0.0.1:0` with `arguments` behind it; in
-    /// memory, unless they name a data directory.
+    /// Starts `coroner serve --amqp 127.0.0.1:0 --http 127.0.0.1:0` with `arguments` behind it, the
+    /// latter unless they have one; in memory, unless they name a data directory.
     ///
     /// Panics with what the broker printed if it does not say within a minute where it listens.
     pub fn start(arguments: &[&str]) -> Self {
@@ -63,8 +63,10 @@ impl RunningBroker {
                 command.env_remove(name);
             }
         }
+        let any_port = (!arguments.contains(&"--http")).then_some("--http=127.0.0.1:0");
         let mut process = command
-            .args(["serve", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .args(["serve", "--amqp", "127.0.0.1:0"])
+            .args(any_port)
             .args(arguments)
             .args(in_memory)
             .stdin(Stdio::null())

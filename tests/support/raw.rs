@@ -107,6 +107,24 @@ impl Came {
     }
 }
 
+/// A connection with so many bytes of room for what is sent to it.
+pub fn stream_with_room(port: u16, bytes: u32) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .expect("a runtime");
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(bytes).expect("a socket");
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        let stream = socket.connect(address).await.expect("the broker listens");
+        stream.into_std().expect("a socket")
+    });
+    stream.set_nonblocking(false).expect("a socket");
+    stream.set_nodelay(true).expect("a socket");
+    stream
+}
+
 /// A connection of raw frames.
 pub struct Raw {
     pub stream: TcpStream,
@@ -125,22 +143,8 @@ impl Raw {
     }
 
     fn connect_with_little_room(port: u16) -> Self {
-        const ROOM_BYTES: u32 = 4 * 1024;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .expect("a runtime");
-        let stream = runtime.block_on(async {
-            let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
-            socket.set_recv_buffer_size(ROOM_BYTES).expect("a socket");
-            let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-            let stream = socket.connect(address).await.expect("the broker listens");
-            stream.into_std().expect("a socket")
-        });
-        stream.set_nonblocking(false).expect("a socket");
-        stream.set_nodelay(true).expect("a socket");
         Self {
-            stream,
+            stream: stream_with_room(port, 4 * 1024),
             input: Vec::new(),
         }
     }

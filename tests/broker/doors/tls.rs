@@ -323,3 +323,50 @@ async fn settings_of_tls_need_each_other() {
         .collect();
     assert_eq!(beside, ["127.0.0.1:5671", "[::1]:5671"]);
 }
+
+/// Over TLS a session's cookie is sent over TLS only, and by its prefix nobody else can set it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cookie_of_a_page_is_secure_over_tls() {
+    let authority = Authority::new();
+    let settings = Settings {
+        https: vec!["127.0.0.1:0".parse().unwrap()],
+        ..authority.settings()
+    };
+    let broker = start(settings).await;
+    let address = broker.https_addresses()[0];
+    let ask = async |request: String| {
+        let tcp = TcpStream::connect(address).await.unwrap();
+        let connector = authority.connector(None, BOTH);
+        let mut stream = connector.connect(server_name(), tcp).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let read = stream.read_to_end(&mut answer);
+        tokio::time::timeout(ANSWER_MAX, read).await.unwrap().ok();
+        String::from_utf8(answer).unwrap()
+    };
+    let head = format!("host: localhost:{}\r\nconnection: close", address.port());
+    let form = "user=guest&password=guest";
+    let kind = "content-type: application/x-www-form-urlencoded";
+    let length = form.len();
+    let answer = ask(format!(
+        "POST /ui/session HTTP/1.1\r\n{head}\r\n{kind}\r\ncontent-length: {length}\r\n\r\n{form}"
+    ))
+    .await;
+    assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
+    let fields = answer.lines().filter_map(|line| line.split_once(": "));
+    let mut cookies = fields.filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
+    let (_, cookie) = cookies.next().unwrap();
+    assert!(cookie.starts_with("__Host-coroner-"), "{cookie}");
+    for part in ["; Secure", "; Path=/;", "; HttpOnly", "; SameSite=Strict"] {
+        assert!(cookie.contains(part), "{part}: {cookie}");
+    }
+    assert!(!cookie.contains("Domain"), "{cookie}");
+    let (pair, _) = cookie.split_once(';').unwrap();
+    let page = ask(format!(
+        "GET /ui/ HTTP/1.1\r\n{head}\r\ncookie: {pair}\r\n\r\n"
+    ))
+    .await;
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    assert!(page.contains("strict-transport-security: "), "{page}");
+    broker.stop().await;
+}

@@ -1,11 +1,12 @@
 //! Events as messages to the exchange of events. [evidence part 10]
 
-use super::redrive::journal;
+use super::redrive::{begin, journal, spec};
 use super::redrive_outcome::purge;
 use super::scenario::{CONNECTION, SESSION, Scenario, body_of, draft, number, text};
 use crate::base::{Name, Seed};
 use crate::broker::event::VhostEvent;
 use crate::broker::names::EVENT_EXCHANGE;
+use crate::broker::redrive::RedriveTarget;
 use crate::broker::*;
 use crate::message::Message;
 
@@ -293,4 +294,54 @@ fn nobody_else_publishes_to_the_exchange_of_events_or_deletes_it() {
     };
     let reply = s.apply(Command::Topology(delete));
     assert!(matches!(reply, Reply::Refused(_)), "{reply:?}");
+}
+
+/// What says that a message is an event is where it came from: its history, or its exchange. A redrive to another
+/// exchange changes the latter, of one that never died nothing else is left. That makes no chain: each needs a redrive.
+#[test]
+fn an_event_that_a_redrive_moved_to_another_exchange_is_told_once_it_dies_unless_it_had_died_before()
+ {
+    let mut s = with_dead_letters(Scenario::with(options()));
+    for queue in ["dead-events", "elsewhere"] {
+        s.queue(queue, &[]);
+    }
+    s.queue("events", &to("dead-events"));
+    s.bind(EVENT_EXCHANGE, "events", "death.#");
+    let away = || RedriveTarget::Exchange {
+        exchange: Name::from(""),
+        routing_key: Name::from("elsewhere"),
+    };
+    reject_all(&mut s, "q", &["a"]);
+    reject_in(&mut s, 2, "events");
+    begin(&mut s, "back", spec("dead-events", RedriveTarget::Origin));
+    reject_in(&mut s, 3, "events");
+    begin(&mut s, "away", spec("dead-events", away()));
+    reject_in(&mut s, 4, "elsewhere");
+    assert_eq!(deaths_told(&s), ["1 death q"], "it died three times more");
+
+    reject_all(&mut s, "q", &["b"]);
+    let told = deaths_told(&s);
+    begin(&mut s, "live", spec("events", away()));
+    assert_eq!(s.counts("elsewhere"), (1, 0, 0));
+    assert_eq!(deaths_told(&s), told);
+    reject_in(&mut s, 5, "elsewhere");
+    let [_, _, third] = &deaths_told(&s)[..] else {
+        panic!("{:?}", deaths_told(&s));
+    };
+    assert!(third.ends_with(" death elsewhere"), "{third}");
+    assert_eq!(s.bodies("events"), [third.as_str()], "and nothing more");
+}
+
+fn reject_in(s: &mut Scenario, consumer: u64, queue: &str) {
+    let deliveries = s.take(consumer, queue, 10);
+    assert!(!deliveries.is_empty(), "{queue}");
+    for delivery in &deliveries {
+        s.reject(delivery);
+    }
+    s.detach(deliveries[0].consumer);
+}
+
+fn deaths_told(s: &Scenario) -> Vec<String> {
+    let told = all_told(s).into_iter();
+    told.filter(|told| told.contains(" death ")).collect()
 }

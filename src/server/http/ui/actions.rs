@@ -41,6 +41,8 @@ async fn act(visit: &Visit<'_>, action: &str, fields: &Query) -> Result<String, 
         "resume" => steer(visit, "resume", "resumed").await,
         "cancel" => steer(visit, "cancel", "cancelled").await,
         "discard" => discard(visit).await,
+        "retry" => retry(visit, fields).await,
+        "set-note" => set_note(visit, fields).await,
         _ => {
             let (request, place) = operator_request(visit, action, fields)?;
             let (method, path, body) = request;
@@ -237,6 +239,32 @@ async fn steer(visit: &Visit<'_>, verb: &str, done: &str) -> Result<String, Fail
         vhost.query(),
         id.query()
     ))
+}
+
+/// Makes delayed messages of the queue ready: so many of those that are due first, or all.
+async fn retry(visit: &Visit<'_>, fields: &Query) -> Result<String, Failure> {
+    let (vhost, name) = (visit.text("vhost"), visit.text("name"));
+    let body = match fields.get("count").unwrap_or_default().trim() {
+        "" => json!({}),
+        count => json!({ "count": number("count", count)? }),
+    };
+    let path = queue_path(&vhost, &name) + "/retry";
+    visit.send(Method::Post, &path, Some(body)).await?;
+    let queue = queue_link(vhost.raw(), name.raw());
+    Ok(format!("{queue}&done=retried"))
+}
+
+/// Writes a note on a group, or removes it if nothing is left of it.
+async fn set_note(visit: &Visit<'_>, fields: &Query) -> Result<String, Failure> {
+    let (vhost, name, key) = (visit.text("vhost"), visit.text("name"), visit.text("key"));
+    let path = format!("{}/groups/{}/note", queue_path(&vhost, &name), key.query());
+    let (method, body) = match fields.get("note").unwrap_or_default().trim() {
+        "" => (Method::Delete, None),
+        note => (Method::Put, Some(json!({ "note": note }))),
+    };
+    visit.send(method, &path, body).await?;
+    let queue = queue_link(vhost.raw(), name.raw());
+    Ok(format!("{queue}&tab=groups&done=noted"))
 }
 
 async fn discard(visit: &Visit<'_>) -> Result<String, Failure> {

@@ -1,8 +1,11 @@
 //! The first page, and the list of queues.
 
+use std::sync::Arc;
+
 use super::visit::Visit;
 use crate::base::limits::{PAGE_GROUPED_MESSAGES_MAX, PAGE_GROUPED_QUEUES_MAX, PAGE_QUEUES_MAX};
 use crate::broker::names::QUARANTINE;
+use crate::lint::{Rule, Severity};
 use crate::management::http::Failure;
 use crate::page::deaths::{Deaths, GroupIn, Need, Overview};
 use crate::page::frame::Place;
@@ -11,6 +14,8 @@ use crate::page::queue::{Groups, Messages};
 use crate::page::queues::{Paged, QueueRow, Queues, Search};
 use crate::page::redrive::Job;
 use crate::page::show::{Count, Text, When, encoded};
+use crate::server::admin::Admin;
+use crate::server::http::aside::aside;
 
 /// The fields of queues that pages show.
 const COLUMNS: &str = "name,vhost,type,durable,messages,messages_ready,messages_unacknowledged,\
@@ -76,7 +81,8 @@ pub(super) async fn deaths(visit: &Visit<'_>) -> Result<Deaths, Failure> {
     let oldest = groups.iter().filter_map(|found| found.group.oldest.0).min();
     let (dead_letters, quarantined) = (of(false), of(true));
     let frame = visit.frame("Deaths", Place::Deaths);
-    let needs = needs(frame.now, &queues, &groups, &jobs.items);
+    let mut needs = needs(frame.now, &queues, &groups, &jobs.items);
+    needs.extend(findings(visit).await?);
     queues.truncate(PAGE_QUEUES_MAX);
     Ok(Deaths {
         frame,
@@ -202,6 +208,44 @@ fn needs(now: i64, queues: &[QueueRow], groups: &[GroupIn], jobs: &[Job]) -> Vec
     needs
 }
 
+/// What the linter found in each vhost that the user may enter, when it last looked there: a home page that
+/// comes anew each few seconds does not look at 20,000 queues each time.
+async fn findings(visit: &Visit<'_>) -> Result<Vec<Need>, Failure> {
+    let shared = Arc::clone(visit.shared);
+    let vhosts = shared.all_vhosts();
+    let (vhosts, counts) = aside(move || {
+        let counts = Admin::new(shared).lint_counts(&vhosts);
+        Ok((vhosts, counts))
+    })
+    .await?;
+    let visible = visit.vhosts();
+    let found = vhosts.iter().zip(counts).filter_map(|(vhost, counts)| {
+        let name = visible.iter().find(|name| *name.raw() == **vhost.name())?;
+        finding(name, &counts)
+    });
+    Ok(found.collect())
+}
+
+/// The findings of a vhost as a need; none: there is nothing that anybody has to look at.
+fn finding(vhost: &Text, counts: &[(&'static str, u64)]) -> Option<Need> {
+    let needs_somebody = |rule: &str| {
+        let known = Rule::ALL.into_iter().find(|known| known.as_str() == rule);
+        known.is_some_and(|known| known.severity() != Severity::Info)
+    };
+    let meant = counts
+        .iter()
+        .filter(|(rule, count)| *count > 0 && needs_somebody(rule));
+    let rules: Vec<String> = meant
+        .map(|(rule, count)| format!("{rule} ({count})"))
+        .collect();
+    (!rules.is_empty()).then(|| Need {
+        class: "so-so",
+        kind: "Lint",
+        what: Text::new(format!("in vhost {}: {}", vhost.raw(), rules.join(", "))),
+        link: Some(format!("/ui/graph?vhost={}", vhost.query())),
+    })
+}
+
 /// A group in a sentence, by its latest death.
 fn told(count: Count, death: &Death) -> String {
     let noun = if count.0 == 1 { "message" } else { "messages" };
@@ -235,6 +279,15 @@ mod tests {
         let expired: Death =
             serde_json::from_value(json!({"queue": "q", "reason": "expired"})).unwrap();
         assert_eq!(told(Count(1), &expired), "1 message died in q: expired");
+    }
+
+    #[test]
+    fn findings_are_told_unless_they_are_only_worth_knowing() {
+        let vhost = Text::new("a/b");
+        assert!(finding(&vhost, &[("DL001", 0), ("DL009", 3)]).is_none());
+        let need = finding(&vhost, &[("DL001", 2), ("DL009", 3), ("DL008", 1)]).unwrap();
+        assert_eq!(need.what.raw(), "in vhost a/b: DL001 (2), DL008 (1)");
+        assert_eq!(need.link.as_deref(), Some("/ui/graph?vhost=a%2Fb"));
     }
 
     #[test]

@@ -61,13 +61,15 @@ pub(super) async fn queue(visit: &Visit<'_>) -> Result<QueuePage, Failure> {
         Tab::Settings => Part::Settings,
         Tab::Consumers => Part::Consumers,
     };
+    let has_delayed = !queue.row.messages_delayed.is_zero();
+    let forms = queue_forms((&vhost, &name), (may_read, may_configure), has_delayed);
     Ok(QueuePage {
         frame: visit.frame(name.to_string(), Place::Queues),
         queue,
         tab,
         part,
         filter,
-        forms: queue_forms((&vhost, &name), (may_read, may_configure)),
+        forms,
         by,
     })
 }

@@ -426,10 +426,23 @@ pub(super) async fn users(visit: &Visit<'_>) -> Result<Operator, Failure> {
 pub(super) fn queue_forms(
     (vhost, name): (&Text, &Text),
     (may_read, may_configure): (bool, bool),
+    has_delayed: bool,
 ) -> Vec<Form> {
     let query = format!("vhost={}&name={}", vhost.query(), name.query());
     let (flag, word) = (vhost_flag(vhost), shell(name.raw()));
     let mut forms = Vec::new();
+    if may_read && has_delayed {
+        forms.push(Form {
+            title: "Retry what is delayed",
+            path: format!("/ui/do/retry?{query}"),
+            fields: vec![Field::line(
+                "count",
+                "How many, the next due first; empty: all",
+            )],
+            button: "Retry now",
+            command: format!("coroner retry_delayed{flag} {word}"),
+        });
+    }
     if may_read {
         forms.push(Form {
             title: "Get messages",

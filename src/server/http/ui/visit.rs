@@ -276,6 +276,7 @@ fn done(word: &str) -> Option<&'static str> {
         "published" => "The message is published, and routed.",
         "set" => "It is set.",
         "closed" => "The connection is being closed.",
+        "noted" => "The note is as you left it.",
         "retried" => "Delayed messages are ready now.",
         _ => return None,
     })
