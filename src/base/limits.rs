@@ -237,6 +237,8 @@ pub const ROUTING_STEPS_MAX: usize = 65_536;
 pub const ADDRESS_BYTES_MAX: usize = 4 * 1024;
 /// Longest selector of a consumer, in bytes.
 pub const SELECTOR_BYTES_MAX: usize = 16 * 1024;
+/// Fields in a property filter of a consumer, as in `RabbitMQ`.
+pub const FILTER_FIELDS_MAX: usize = 16;
 /// Names and constants in a selector, each string of an IN counted.
 pub const SELECTOR_VALUES_MAX: usize = 1024;
 /// Characters of a pattern of LIKE in a selector.

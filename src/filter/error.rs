@@ -69,6 +69,35 @@ pub enum SelectorError {
         /// Position of the word.
         at: usize,
     },
+    /// A property filter has no field, or too many.
+    #[error("a property filter has {count} fields, from 1 to {max} are allowed")]
+    FieldCount {
+        /// The number of its fields.
+        count: usize,
+        /// The greatest number.
+        max: usize,
+    },
+    /// The name of a field in a property filter is neither a symbol nor a string.
+    #[error("the name of a field in a property filter is neither a symbol nor a string")]
+    FieldName,
+    /// There is no such field.
+    #[error("the properties of a message have no field '{name}'")]
+    Field {
+        /// The name as written.
+        name: String,
+    },
+    /// A reference begins with `&`, but with no known modifier.
+    #[error("the reference for '{name}' begins with & but with none of &p:, &s: and &&")]
+    Modifier {
+        /// The name of the field.
+        name: String,
+    },
+    /// A reference is a list, map, array or described value.
+    #[error("the reference for '{name}' is no simple value")]
+    Compound {
+        /// The name of the field.
+        name: String,
+    },
     /// The escape character of LIKE precedes a character other than itself, `%` or `_`.
     #[error("the LIKE pattern '{pattern}' escapes nothing, or an ordinary character")]
     Escape {

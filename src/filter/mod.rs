@@ -1,4 +1,5 @@
-//! Layer 4: the selectors of consumers: JMS message selectors. [JMS 2.0 3.8.1]
+//! Layer 4: the selectors of consumers: JMS message selectors, and property filters. [JMS 2.0 3.8.1,
+//! AMQP Filter Expressions 4]
 //!
 //! ```text
 //!   text --> tokens --> parser --> program (postfix) --> evaluate(message) --> true, false, unknown
@@ -13,11 +14,13 @@ mod fields;
 mod like;
 mod parser;
 mod program;
+mod references;
 mod selector;
 mod tokens;
 
 pub use error::SelectorError;
 pub use fields::uuid_text;
+pub use references::{References, pairs_bytes};
 pub use selector::{Answer, Selector};
 
 #[cfg(test)]

@@ -4,11 +4,12 @@ use super::SelectorError;
 use super::evaluate::{self, Operand};
 use super::parser;
 use super::program::Program;
+use super::references::References;
 use crate::base::Meter;
 use crate::base::limits::SELECTOR_BYTES_MAX;
 use crate::message::Message;
 
-/// The filter of a consumer for messages. [JMS 2.0 3.8.1]
+/// The filter of a consumer for messages. [JMS 2.0 3.8.1, AMQP Filter Expressions 4]
 ///
 /// ```
 /// # use coroner::filter::Selector;
@@ -17,7 +18,10 @@ use crate::message::Message;
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Selector {
-    program: Program,
+    /// The parsed text; none: there are references only.
+    program: Option<Program>,
+    /// References that have to match, too; none: there are none.
+    references: Option<Box<References>>,
 }
 
 impl Selector {
@@ -32,17 +36,43 @@ impl Selector {
                 max: SELECTOR_BYTES_MAX,
             });
         }
-        let program = parser::parse(text)?;
-        Ok(Self { program })
+        let program = Some(parser::parse(text)?);
+        Ok(Self {
+            program,
+            references: None,
+        })
+    }
+
+    /// A selector that is true for messages that match all of these references.
+    pub fn of_references(references: References) -> Self {
+        Self {
+            program: None,
+            references: Some(Box::new(references)),
+        }
+    }
+
+    /// The same, for messages that also match all of these references.
+    pub fn and(self, references: References) -> Self {
+        Self {
+            references: Some(Box::new(references)),
+            ..self
+        }
     }
 
     /// Whether it is true for a message with this many failed deliveries in its queue. False if it
     /// is unknown, and if evaluating would take longer than one hold of the core's lock may.
     pub fn asks(&self, message: &Message, failures: u32) -> Answer {
         let mut meter = Meter::default();
-        let result = evaluate::run(&self.program, message, failures, &mut meter);
+        let is_true = |program| {
+            let result = evaluate::run(program, message, failures, &mut meter);
+            result == Some(Operand::Bool(true))
+        };
+        let mut matches = self.program.as_ref().is_none_or(is_true);
+        if matches && let Some(references) = &self.references {
+            matches = references.match_all(message, &mut meter);
+        }
         Answer {
-            matches: result == Some(Operand::Bool(true)),
+            matches,
             spent_ns: meter.spent_ns(),
         }
     }

@@ -9,7 +9,7 @@ use crate::message::{KeyRule, Message};
 use crate::wire::{HeaderFields, Value, encode_value, write_header};
 
 /// A durable message of priority 7 with all properties and some application properties.
-fn message() -> Message {
+pub(super) fn message() -> Message {
     let mut payload = Vec::new();
     let header = HeaderFields {
         durable: Some(true),

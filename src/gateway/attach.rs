@@ -18,7 +18,7 @@ use super::management::is_pair_half;
 use super::publisher::{Destination, Publisher};
 use super::terminus::{
     browses, check_outcomes, consumer_timeout, death_evidence, deaths_encoding, exclusive,
-    priority, selector, source_address, target_address,
+    filter_bytes, priority, selector, source_address, target_address,
 };
 use super::work::{Ask, Work};
 use crate::access::Right;
@@ -31,8 +31,7 @@ use crate::broker::{
 use crate::deaths::Evidence;
 use crate::link::{LinkHandle, SessionHandle};
 use crate::wire::performative::{
-    Attach, AttachAnswer, Error, Fields, Role, SenderSettleMode, TargetArchetype, Terminus,
-    selector_text,
+    Attach, AttachAnswer, Error, Role, SenderSettleMode, TargetArchetype, Terminus,
 };
 
 /// The engine's handle of a link, and that of its session.
@@ -317,9 +316,6 @@ fn kept_bytes(attach: &Attach) -> u64 {
     };
     let addresses = [source.and_then(|source| source.address.as_deref()), target];
     let addresses = addresses.into_iter().flatten().map(str::len);
-    let filters = source.and_then(|source| source.filter.as_ref());
-    let filters = filters.into_iter().flat_map(Fields::values);
-    let selectors = filters.filter_map(selector_text).map(|text| 4 * text.len());
-    let texts = addresses.chain(selectors).sum::<usize>() + attach.name.len();
+    let texts = addresses.sum::<usize>() + 4 * filter_bytes(source) + attach.name.len();
     texts as u64
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::errors;
 use crate::deaths::{Encoding, EvidenceLevel};
-use crate::filter::Selector;
+use crate::filter::{References, Selector, SelectorError, pairs_bytes};
 use crate::wire::performative::{
-    Attach, DistributionMode, Error, Fields, Source, TargetArchetype, Value, selector_text,
+    Attach, DistributionMode, Error, Fields, Filter, Source, TargetArchetype, Value, filter,
 };
 
 /// Link property: consumers of higher priority are served first.
@@ -79,19 +79,52 @@ pub(super) fn browses(attach: &Attach) -> Result<bool, Error> {
     }
 }
 
-/// The selector of a consumer. Unknown filters are ignored. [AMQP 3.5.8]
+/// The selector of a consumer: what its filters want together, the first of each kind. Filters of
+/// other kinds are ignored, and not repeated in the answer. [AMQP 3.5.8]
 pub(super) fn selector(source: Option<&Source>) -> Result<Option<Arc<Selector>>, Error> {
     let filters = source.and_then(|source| source.filter.as_ref());
-    let mut texts = filters
+    let (mut text, mut of_fields, mut of_application) = (None, None, None);
+    for found in filters
         .into_iter()
         .flat_map(Fields::values)
-        .filter_map(selector_text);
-    let Some(text) = texts.next() else {
-        return Ok(None);
+        .filter_map(filter)
+    {
+        match found {
+            Filter::Selector(it) => text = text.or(Some(it)),
+            Filter::Properties(it) => of_fields = of_fields.or(Some(it)),
+            Filter::ApplicationProperties(it) => of_application = of_application.or(Some(it)),
+        }
+    }
+    let wrong =
+        |kind| move |error: SelectorError| errors::invalid_field(format_args!("{kind}: {error}"));
+    let selector = text.map(Selector::parse).transpose();
+    let selector = selector.map_err(wrong("selector"))?;
+    let mut references = References::default();
+    if let Some(pairs) = of_fields {
+        let added = references.add_properties(pairs);
+        added.map_err(wrong("amqp:properties-filter"))?;
+    }
+    if let Some(pairs) = of_application {
+        let added = references.add_application_properties(pairs);
+        added.map_err(wrong("amqp:application-properties-filter"))?;
+    }
+    let whole = match selector {
+        _ if references.is_empty() => selector,
+        Some(selector) => Some(selector.and(references)),
+        None => Some(Selector::of_references(references)),
     };
-    let selector = Selector::parse(text);
-    let selector = selector.map_err(|error| errors::invalid_field(format!("selector: {error}")))?;
-    Ok(Some(Arc::new(selector)))
+    Ok(whole.map(Arc::new))
+}
+
+/// Bytes that the filters of a source take, as far as they are applied.
+pub(super) fn filter_bytes(source: Option<&Source>) -> usize {
+    let filters = source.and_then(|source| source.filter.as_ref());
+    let filters = filters.into_iter().flat_map(Fields::values);
+    let bytes = filters.filter_map(filter).map(|found| match found {
+        Filter::Selector(text) => text.len(),
+        Filter::Properties(pairs) | Filter::ApplicationProperties(pairs) => pairs_bytes(pairs),
+    });
+    bytes.sum()
 }
 
 fn property<'a>(attach: &'a Attach, key: &str) -> Option<&'a Value> {

@@ -27,6 +27,9 @@ pub(super) const DECLARED: u64 = 0x33;
 pub(super) const TRANSACTIONAL_STATE: u64 = 0x34;
 /// The descriptor, registered by Apache, of the filter with a selector.
 pub(super) const SELECTOR_FILTER: u64 = 0x0000_468c_0000_0004;
+/// The descriptors of property filters. [AMQP Filter Expressions 4.2]
+pub(super) const PROPERTIES_FILTER: u64 = 0x173;
+pub(super) const APPLICATION_PROPERTIES_FILTER: u64 = 0x174;
 
 const NAMES: [(&str, u64); 24] = [
     ("amqp:open:list", OPEN),
@@ -53,6 +56,11 @@ const NAMES: [(&str, u64); 24] = [
     ("amqp:declared:list", DECLARED),
     ("amqp:transactional-state:list", TRANSACTIONAL_STATE),
     ("apache.org:selector-filter:string", SELECTOR_FILTER),
+    ("amqp:properties-filter", PROPERTIES_FILTER),
+    (
+        "amqp:application-properties-filter",
+        APPLICATION_PROPERTIES_FILTER,
+    ),
 ];
 
 /// The number of a descriptor; 0, which is not in use, for an unknown name.

@@ -36,12 +36,27 @@ pub fn is_delete_on_close(value: &Value) -> bool {
     described(value).is_some_and(|(code, _)| code == codes::DELETE_ON_CLOSE)
 }
 
-/// The text of a selector filter; none if the value is another filter, or not a string.
-pub fn selector_text(value: &Value) -> Option<&str> {
-    match described(value)? {
-        (codes::SELECTOR_FILTER, Value::String(text)) => Some(text),
-        _ => None,
-    }
+/// A filter of a kind that is applied.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Filter<'a> {
+    /// The text of a selector.
+    Selector(&'a str),
+    /// References for fields of the properties. [AMQP Filter Expressions 4.2.4]
+    Properties(&'a [(Value, Value)]),
+    /// References for application properties. [AMQP Filter Expressions 4.2.5]
+    ApplicationProperties(&'a [(Value, Value)]),
+}
+
+/// The filter that a value is; none if it is of another kind, or its value of another type.
+pub fn filter(value: &Value) -> Option<Filter<'_>> {
+    Some(match described(value)? {
+        (codes::SELECTOR_FILTER, Value::String(text)) => Filter::Selector(text),
+        (codes::PROPERTIES_FILTER, Value::Map(pairs)) => Filter::Properties(pairs),
+        (codes::APPLICATION_PROPERTIES_FILTER, Value::Map(pairs)) => {
+            Filter::ApplicationProperties(pairs)
+        }
+        _ => return None,
+    })
 }
 
 /// The number of a value's descriptor, and the value without it.

@@ -23,7 +23,7 @@ pub(in crate::wire) use composite::{ListReader, read_symbols, write_list, write_
 pub use control::Control;
 pub use decode::{Performative, PerformativeError, decode, describe, encode};
 pub use disposition::Disposition;
-pub use fields::{encode_fields, error, fields, is_delete_on_close, selector_text, symbols};
+pub use fields::{Filter, encode_fields, error, fields, filter, is_delete_on_close, symbols};
 pub use flow::{Flow, LinkFlow};
 pub use performatives::{
     Attach, Begin, Close, Detach, DistributionMode, End, Open, Source, Target, TargetArchetype,

@@ -75,7 +75,7 @@ fn keeps(code: u64, index: u32, raw: &[u8]) -> bool {
     }
 }
 
-/// Appends the filters that are applied: the first selector. Returns whether those are all. "The
+/// Appends the filters that are applied: the first of each kind. Returns whether those are all. "The
 /// receiving endpoint [...] sets [...] the filters actually in place". A value that is not a map is
 /// left as it is.
 fn write_filters(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, DecodeError> {
@@ -83,35 +83,46 @@ fn write_filters(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, DecodeError> {
         out.extend_from_slice(raw);
         return Ok(true);
     };
-    let mut selector = None;
+    let mut applied = Vec::new();
+    let mut kinds = Vec::new();
     let mut is_whole = true;
     for pair in pairs {
         let pair = pair?;
-        if selector.is_none() && is_selector(pair.value) {
-            selector = Some(pair);
-        } else {
-            is_whole = false;
+        match filter_kind(pair.value) {
+            Some(kind) if !kinds.contains(&kind) => {
+                kinds.push(kind);
+                applied.push(pair);
+            }
+            _ => is_whole = false,
         }
     }
-    match selector {
-        _ if is_whole => out.extend_from_slice(raw),
-        Some(pair) => {
-            let compound = wire::begin_map(out);
+    if is_whole {
+        out.extend_from_slice(raw);
+    } else if applied.is_empty() {
+        wire::write_null(out);
+    } else {
+        let compound = wire::begin_map(out);
+        for pair in &applied {
             out.extend_from_slice(pair.key);
             out.extend_from_slice(pair.value);
-            wire::end(out, compound, 2);
         }
-        None => wire::write_null(out),
+        wire::end(out, compound, 2 * applied.len());
     }
     Ok(is_whole)
 }
 
-fn is_selector(value: &[u8]) -> bool {
-    let Ok(mut described) = Reader::new(value).described() else {
-        return false;
+/// The descriptor of a filter that is applied.
+fn filter_kind(value: &[u8]) -> Option<u64> {
+    let mut described = Reader::new(value).described().ok()?;
+    let kind = codes::number(described.descriptor);
+    let fits = match kind {
+        codes::SELECTOR_FILTER => described.value.string().is_ok(),
+        codes::PROPERTIES_FILTER | codes::APPLICATION_PROPERTIES_FILTER => {
+            described.value.map().is_ok()
+        }
+        _ => false,
     };
-    codes::number(described.descriptor) == codes::SELECTOR_FILTER
-        && described.value.string().is_ok()
+    fits.then_some(kind)
 }
 
 /// The described list in `body` with other encoded fields at these indexes.
