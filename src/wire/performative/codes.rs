@@ -31,7 +31,7 @@ pub(super) const SELECTOR_FILTER: u64 = 0x0000_468c_0000_0004;
 pub(super) const PROPERTIES_FILTER: u64 = 0x173;
 pub(super) const APPLICATION_PROPERTIES_FILTER: u64 = 0x174;
 
-const NAMES: [(&str, u64); 24] = [
+const NAMES: [(&str, u64); 26] = [
     ("amqp:open:list", OPEN),
     ("amqp:begin:list", BEGIN),
     ("amqp:attach:list", ATTACH),
