@@ -266,7 +266,7 @@ mod tests {
 
     fn filter(of_fields: bool, pairs: &[(&str, Value)]) -> Result<Selector, SelectorError> {
         let pairs = pairs.iter();
-        let pairs = pairs.map(|(name, value)| (Value::string(name), value.clone()));
+        let pairs = pairs.map(|(name, value)| (Value::string(*name), value.clone()));
         let pairs: Vec<_> = pairs.collect();
         let mut references = References::default();
         if of_fields {
