@@ -5,6 +5,7 @@ mod browsing;
 mod consume;
 mod dynamic;
 mod evidence;
+mod filters;
 mod pieces;
 mod presettled;
 mod publish;
