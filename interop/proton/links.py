@@ -1,7 +1,7 @@
 """Outcomes, credit, drain, termini, filters."""
-from proton import Condition, Delivery, Message, symbol
+from proton import Condition, Delivery, Described, Message, symbol
 from proton.handlers import TransactionHandler
-from proton.reactor import AtMostOnce, Copy, LinkOption, Selector
+from proton.reactor import AtMostOnce, Copy, Filter, LinkOption, Selector
 
 from base import empty, outcome, refused, settle, take
 from shared import TIMEOUT_S, equal, until
@@ -179,6 +179,35 @@ def selector(scene):
     equal([rest.receive().body for _ in range(3)], ["blue", "green", "blue"], "the rest")
 
 
+def references(scene):
+    def of(kind, **wanted):
+        return {symbol(kind): Described(symbol(kind), wanted)}
+
+    def filters(attached):
+        data = attached.link.remote_source.filter
+        data.rewind()
+        return sorted(data.get_dict()) if data.next() else []
+
+    fields, further = "amqp:properties-filter", "amqp:application-properties-filter"
+    queue = scene.queue()
+    for n, (subject, colour) in enumerate([("invoice", "red"), ("order", "red"), ("invoice", "blue"),
+                                           ("invoice", "dark red")]):
+        scene.publish(queue, Message(id=n, subject=subject, properties={"colour": colour, "n": n}, body=n))
+    both = scene.receiver(queue, options=Filter({**of(fields, subject="&p:inv"), **of(further, colour="&s:red")}))
+    equal(filters(both), [further, fields], "filters of the answer")
+    equal([both.receive().id for _ in range(2)], [0, 3], "what both filters want")
+    empty(both)
+    for _ in range(2):
+        both.accept()
+    number = scene.receiver(queue, name="number", options=Filter({**of(further, n=2), **of("app:unknown", n=1)}))
+    equal(filters(number), [further], "without the unknown one")
+    equal(number.receive().id, 2, "the number")
+    number.accept()
+    refused(lambda: scene.receiver(queue, name="wrong", options=Filter(of(fields, colour="red"))),
+            "amqp:invalid-field")
+    equal(scene.count(queue), 1, "left in the queue")
+
+
 def browse(scene):
     queue = scene.queue()
     scene.publish(queue, *[Message(id=n, properties={"even": n % 2 == 0}, body=n) for n in range(4)])
@@ -287,4 +316,4 @@ def transactions(scene):
 SCENARIOS = {"outcomes": outcomes, "refusals": refusals, "credit": credit, "drain": drain,
              "presettled": presettled, "anonymous-terminus": anonymous_terminus,
              "attach-refused": attach_refused, "deleted": deleted, "dynamic": dynamic,
-             "selector": selector, "browse": browse, "transactions": transactions}
+             "selector": selector, "references": references, "browse": browse, "transactions": transactions}

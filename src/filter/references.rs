@@ -365,7 +365,7 @@ mod tests {
         assert!(text(false, &[]).contains("from 1 to 16"));
         let many: Vec<_> = (0..17).map(|_| ("colour", Value::Null)).collect();
         assert!(text(false, &many).contains("17"));
-        let long = Value::string(&"x".repeat(SELECTOR_BYTES_MAX));
+        let long = Value::string("x".repeat(SELECTOR_BYTES_MAX));
         assert!(text(false, &[("colour", long)]).contains("at most 16384"));
     }
 }

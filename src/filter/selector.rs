@@ -52,6 +52,7 @@ impl Selector {
     }
 
     /// The same, for messages that also match all of these references.
+    #[must_use]
     pub fn and(self, references: References) -> Self {
         Self {
             references: Some(Box::new(references)),

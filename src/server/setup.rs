@@ -40,6 +40,8 @@ const CAPABILITIES: [&str; 2] = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"];
 /// The capability that tells that `x-opt-delivery-time` of a publisher counts; Qpid JMS looks for
 /// it.
 const DELAYED_DELIVERY: &str = "DELAYED_DELIVERY";
+/// The capability of property filters. [AMQP Filter Expressions 4.1]
+const PROPERTY_FILTERS: &str = "AMQP_FILTEX_PROP_V1_0";
 
 /// What the settings name and the registry does not have, or has otherwise: vhosts, users with
 /// their passwords, tags, permissions; `guest` if it is wanted and they name no user. What they do
@@ -424,11 +426,12 @@ fn identity(settings: &Settings) -> Identity {
         properties.push(("coroner_product", text(own.0)));
         properties.push(("coroner_version", text(own.1)));
     }
-    let further = Some(DELAYED_DELIVERY).filter(|_| !settings.strict);
+    let delayed = Some(DELAYED_DELIVERY).filter(|_| !settings.strict);
+    let further = delayed.into_iter().chain([PROPERTY_FILTERS]);
     Identity {
         container_id: settings.node_name.clone(),
         offered_capabilities: CAPABILITIES.into_iter().map(Symbol::from).collect(),
-        offered_if_desired: further.into_iter().map(Symbol::from).collect(),
+        offered_if_desired: further.map(Symbol::from).collect(),
         properties: Some(fields(properties)),
     }
 }
@@ -437,19 +440,21 @@ fn identity(settings: &Settings) -> Identity {
 mod tests {
     use super::*;
 
-    /// Qpid JMS desires it, and delays messages only where it is offered. Others see what a RabbitMQ
-    /// offers.
+    /// Qpid JMS desires delayed delivery, and delays messages only where it is offered. Others see
+    /// what a RabbitMQ offers.
     #[test]
-    fn delayed_delivery_is_offered_to_those_that_desire_it_but_not_by_a_strict_broker() {
+    fn what_rabbitmq_4_0_does_not_have_is_offered_to_those_that_desire_it() {
         for strict in [false, true] {
             let settings = Settings {
                 strict,
                 ..Settings::default()
             };
             let identity = identity(&settings);
-            let delayed = Symbol::from(DELAYED_DELIVERY);
-            assert_eq!(identity.offered_if_desired.contains(&delayed), !strict);
-            assert!(!identity.offered_capabilities.contains(&delayed));
+            for (further, expect) in [(DELAYED_DELIVERY, !strict), (PROPERTY_FILTERS, true)] {
+                let further = Symbol::from(further);
+                assert_eq!(identity.offered_if_desired.contains(&further), expect);
+                assert!(!identity.offered_capabilities.contains(&further));
+            }
         }
     }
 }

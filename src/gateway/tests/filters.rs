@@ -109,7 +109,7 @@ fn the_answer_names_the_filters_that_are_applied_and_no_other() {
     assert_eq!(kinds, [APPLICATION, PROPERTIES]);
     let wanted = filtering(&filters).source.and_then(|source| source.filter);
     let wanted = wanted.expect("filters");
-    for (kind, value) in kept.iter() {
+    for (kind, value) in &kept {
         assert_eq!(wanted.get(kind.as_str()), Some(value), "{kind}");
     }
 }
