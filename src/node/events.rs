@@ -182,14 +182,14 @@ impl Default for Events {
 
 impl VhostEvents {
     /// Takes the events of a hold of the core's lock, under that lock; `lsn`: its last record.
-    pub(super) fn stage(&self, events: &mut EventRuns, lsn: Lsn) {
+    pub(crate) fn stage(&self, events: &mut EventRuns, lsn: Lsn) {
         let mut staged = self.staged.lock();
         staged.events.append(events);
         staged.lsn = staged.lsn.max(lsn);
     }
 
     /// Puts what was staged into the ring; not under the core's lock.
-    pub(super) fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let mut ring = self.ring.lock();
         // Whoever comes later finds these in the ring, so they stay in order.
         let mut staged = self.staged.lock();
@@ -417,7 +417,7 @@ impl Ring {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::base::{Seed, Timestamp};
     use crate::broker::event::{EventKind, EventMessage};
@@ -428,7 +428,7 @@ mod tests {
     const ALL: (Lsn, u64) = (Lsn(u64::MAX), u64::MAX);
 
     /// Adds events of messages in a row, `alike` of which make a run.
-    fn add(events: &Events, count: u64, alike: u64) -> EventRuns {
+    pub(crate) fn add(events: &Events, count: u64, alike: u64) -> EventRuns {
         let mut runs = EventRuns::default();
         let queue = Name::from("q");
         for at in 0..count {

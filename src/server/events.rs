@@ -19,7 +19,7 @@ pub(super) struct EventReader {
     shared: Arc<Shared>,
     places: BTreeMap<Name, Place>,
     /// Events of several vhosts with numbers from this one on are not told yet: one with a lower number
-    /// may be on its way.
+    /// may be on its way. All with lower numbers are in the rings.
     horizon: u64,
 }
 
@@ -51,7 +51,7 @@ impl EventReader {
     /// A reader of no vhost yet.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
-            horizon: shared.node.events.next(),
+            horizon: 0,
             places: BTreeMap::new(),
             shared,
         }
@@ -61,7 +61,7 @@ impl EventReader {
     /// events behind that are not kept any more.
     pub(super) fn read_vhosts(&mut self, vhosts: &[Name], start: Start) -> bool {
         self.places.retain(|name, _| vhosts.contains(name));
-        let mut lacks = false;
+        let (mut lacks, mut reads_more) = (false, false);
         for name in vhosts {
             let Some(vhost) = self.shared.node.vhosts.get(name) else {
                 self.places.remove(name);
@@ -82,6 +82,10 @@ impl EventReader {
                 }
             };
             self.places.insert(name.clone(), Place { ring, cursor });
+            reads_more = true;
+        }
+        if reads_more {
+            self.look_again(self.shared.node.events.next());
         }
         lacks
     }
@@ -118,8 +122,17 @@ impl EventReader {
         read
     }
 
-    /// Takes note that some time passed since the last look.
+    /// Reads up to this number from now on, which the next event had lately: whoever took a lower one and still
+    /// holds a core's lock is waited for.
     pub(super) fn look_again(&mut self, horizon: u64) {
+        if self.places.len() > 1 && horizon != self.horizon {
+            for (name, place) in &self.places {
+                if let Some(vhost) = self.shared.node.vhosts.get(name) {
+                    vhost.look(|_| ()).ok(); // of one that failed nothing is on its way
+                }
+                place.ring.settle();
+            }
+        }
         self.horizon = horizon;
     }
 }

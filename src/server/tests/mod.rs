@@ -8,6 +8,7 @@ pub(super) mod moody_disk;
 
 mod bad_disks;
 mod dry_runs;
+mod events;
 #[cfg(feature = "http")]
 mod looking;
 mod notes;
