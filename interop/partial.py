@@ -68,7 +68,7 @@ PARTIAL = {
 
 
 # Scenarios that only some clients have; the table shows `-` for the others.
-ONLY = {"browse": ("proton", "qpid-jms"), "transactions": ("proton", "qpid-jms")}
+ONLY = {"browse": ("proton", "qpid-jms"), "transactions": ("proton", "qpid-jms"), "references": ("proton",)}
 
 
 def has(client, scenario):
