@@ -235,6 +235,8 @@ impl World {
     pub(super) fn change_policy(&mut self) -> Result<(), String> {
         let command = if self.random.one_in(2) {
             let policy = Box::new(topology::policy(&mut self.random, &self.topology));
+            let mut keys = policy.given.iter().map(|(key, _)| key.as_str());
+            self.ledger.isolates |= keys.any(|key| key == "poison-isolation");
             Command::Topology(TopologyCommand::PolicySet {
                 operator: false,
                 policy,

@@ -46,6 +46,9 @@ pub(super) struct Known {
     at_start: Option<usize>,
     /// Times it certainly failed since the node started.
     failures: u32,
+    /// Times its consumer went and had it, since then: each is a failure, unless its queue isolates
+    /// suspects.
+    abandoned: u32,
     /// Times a consumer may have rejected it, by queue.
     rejected: BTreeMap<String, u64>,
     /// What its history said last since the node started.
@@ -72,6 +75,9 @@ pub(super) struct Ledger {
     pub(super) told_accepted: u64,
     /// Messages sent that are written while they arrive, if they are durable.
     pub(super) large: u64,
+    /// Whether a policy of this world isolated suspects: what a lost connection held may not have
+    /// failed then.
+    pub(super) isolates: bool,
     /// The message that a replay tells about on stderr.
     pub(super) watched: Option<u64>,
     pub(super) deliveries: u64,
@@ -145,6 +151,7 @@ impl Ledger {
     ) -> Result<(), String> {
         self.deliveries += 1;
         self.tell_of(seen.id, seen);
+        let isolates = self.isolates;
         let known = self.known(seen.id)?;
         if stale {
             known.may_go += usize::from(settled);
@@ -159,10 +166,12 @@ impl Ledger {
         }
         // A redrive lets the delivery-count begin anew.
         let counts = known.copies == 1 && seen.sent_to.is_empty();
-        if counts && seen.delivery_count < known.failures {
+        let abandoned = if isolates { 0 } else { known.abandoned };
+        let failures = known.failures + abandoned;
+        if counts && seen.delivery_count < failures {
             return Err(format!(
-                "message {} failed {} times, and its delivery-count is {}",
-                seen.id, known.failures, seen.delivery_count
+                "message {} failed {failures} times, and its delivery-count is {}",
+                seen.id, seen.delivery_count
             ));
         }
         for (queue, reason, count) in &seen.deaths {
@@ -206,7 +215,7 @@ impl Ledger {
     /// A connection or session went while its consumer had this.
     pub(super) fn fail(&mut self, id: u64) {
         if let Ok(known) = self.known(id) {
-            known.failures += 1;
+            known.abandoned += 1;
         }
     }
 
@@ -317,6 +326,7 @@ impl Ledger {
             }
             known.at_start = Some(after);
             known.failures = 0;
+            known.abandoned = 0;
             known.story = None;
         }
         if lost_count > presettled + base.drops {
