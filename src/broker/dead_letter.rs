@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::{Name, QueueId};
 use crate::broker::DropCause;
 use crate::broker::arguments::DeadLetterStrategy;
-use crate::broker::event::EventTargets;
+use crate::broker::event_runs::TargetIds;
 use crate::broker::policy::EffectiveSettings;
 use crate::message::Route;
 
@@ -56,8 +56,8 @@ pub fn dead_letter_route(settings: &EffectiveSettings, came_by: &Route) -> Optio
 pub struct SendResult {
     /// Number of targets that took it.
     pub accepted: usize,
-    /// Names of these targets.
-    pub taken: EventTargets,
+    /// Ids of these targets.
+    pub taken: TargetIds,
     /// Targets that refused it because they are full.
     pub refused: Vec<QueueId>,
     /// Number of targets skipped because of a cycle without a rejection.

@@ -10,10 +10,13 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
+use super::death_counts::DeathOutcome;
 use super::event::{EventKind, EventMessage, EventTargets, Unwritten, VhostEvent};
-use crate::base::limits::EVENT_HEAD_BYTES_MAX;
-use crate::base::{Name, Position, Timestamp};
-use crate::deaths::History;
+use crate::base::limits::{EVENT_HEAD_BYTES_MAX, EVENT_TARGETS_MAX};
+use crate::base::{Name, Position, QueueId, Timestamp};
+use crate::deaths::{History, Reason};
 use crate::message::Message;
 
 /// What the events of one run share: they have numbers in a row and happened within one millisecond.
@@ -48,7 +51,38 @@ pub enum EventDraft {
     /// The next of the run with this index.
     Next(usize, EventItem),
     /// The first of a run.
-    First(Box<EventRun>, EventItem),
+    First(Box<FirstOfRun>, EventItem),
+}
+
+/// A run that begins.
+#[derive(Debug)]
+pub struct FirstOfRun {
+    run: EventRun,
+    /// What the next death is compared with; none: by its names.
+    death: Option<DeathKey>,
+}
+
+/// The queues that took a dead letter: the first [`EVENT_TARGETS_MAX`] by id.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TargetIds {
+    /// Ids of the first of them.
+    pub first: SmallVec<[QueueId; 2]>,
+    /// Number of all.
+    pub count: u32,
+}
+
+/// A death that was told, with ids in place of names: deaths that come one after the other are compared
+/// by it, without a look at a queue or a count of references.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeathKey {
+    /// The queue that it happened in.
+    pub source: QueueId,
+    /// Why the message died.
+    pub reason: Reason,
+    /// What became of the dead letter; none: it waits.
+    pub outcome: Option<DeathOutcome>,
+    /// The queues that took it.
+    pub targets: TargetIds,
 }
 
 /// Events in the order of their numbers.
@@ -56,6 +90,8 @@ pub enum EventDraft {
 pub struct EventRuns {
     runs: Vec<EventRun>,
     items: Vec<EventItem>,
+    /// The death that the last run tells of, if it is known by ids.
+    last_death: Option<DeathKey>,
 }
 
 /// Estimated memory of what a run points to besides its history: an allocation for a kind that is rare.
@@ -235,7 +271,27 @@ impl Unwritten {
     }
 }
 
+impl TargetIds {
+    /// Adds a queue.
+    #[inline]
+    pub fn add(&mut self, id: QueueId) {
+        self.count = self.count.saturating_add(1);
+        if self.first.len() < EVENT_TARGETS_MAX {
+            self.first.push(id);
+        }
+    }
+}
+
 impl EventDraft {
+    /// The same draft; deaths that come next are compared with this key.
+    #[must_use]
+    pub fn of_death(mut self, key: DeathKey) -> Self {
+        if let Self::First(first, _) = &mut self {
+            first.death = Some(key);
+        }
+        self
+    }
+
     /// An event of a queue and of a message in it, if it is of one.
     pub fn new(
         runs: &EventRuns,
@@ -254,7 +310,10 @@ impl EventDraft {
                 history: None,
                 unwritten: None,
             };
-            return Self::First(Box::new(run), EventItem::default());
+            return Self::First(
+                Box::new(FirstOfRun { run, death: None }),
+                EventItem::default(),
+            );
         };
         let written = about.message.as_ref().and_then(|message| message.history());
         let history = written.or(about.history.as_ref());
@@ -296,7 +355,26 @@ impl EventRuns {
             history: history.cloned(),
             unwritten,
         };
-        EventDraft::First(Box::new(run), item)
+        EventDraft::First(Box::new(FirstOfRun { run, death: None }), item)
+    }
+
+    /// The draft of a death that tells the same as the last event, if it does; else the item again.
+    #[inline]
+    pub fn next_death(
+        &self,
+        key: &DeathKey,
+        (time, history): (Timestamp, Option<&Arc<History>>),
+        item: EventItem,
+    ) -> Result<EventDraft, EventItem> {
+        let is_same = |run: &EventRun| {
+            run.time == time
+                && run.history.as_ref().map(Arc::as_ptr) == history.map(Arc::as_ptr)
+                && self.last_death.as_ref() == Some(key)
+        };
+        match self.runs.last() {
+            Some(last) if is_same(last) => Ok(EventDraft::Next(self.runs.len() - 1, item)),
+            _ => Err(item),
+        }
     }
 
     /// The event of a draft, without its number and without a body.
@@ -304,7 +382,7 @@ impl EventRuns {
     pub fn event_of(&self, draft: &EventDraft) -> Option<VhostEvent> {
         let (run, item) = match draft {
             EventDraft::Next(index, item) => (self.runs.get(*index)?, item),
-            EventDraft::First(run, item) => (&**run, item),
+            EventDraft::First(first, item) => (&first.run, item),
         };
         Some(run.event(0, &item.clone().keep()))
     }
@@ -322,11 +400,20 @@ impl EventRuns {
                         return;
                     }
                     // Others came between them, of this vhost or of another.
-                    Some(run) => (run.clone(), item),
+                    Some(run) => {
+                        let run = run.clone();
+                        if !is_last {
+                            self.last_death = None;
+                        }
+                        (run, item)
+                    }
                     None => return, // a draft is of these runs
                 }
             }
-            EventDraft::First(run, item) => (*run, item),
+            EventDraft::First(first, item) => {
+                self.last_death = first.death;
+                (first.run, item)
+            }
         };
         run.first = number;
         run.count = 1;
@@ -346,6 +433,7 @@ impl EventRuns {
         } else {
             self.runs.append(&mut other.runs);
             self.items.append(&mut other.items);
+            self.last_death = other.last_death.take();
         }
     }
 

@@ -327,18 +327,8 @@ impl Core {
             .as_ref()
             .is_some_and(|pending| pending.targets.is_some());
         let targets = std::mem::take(&mut sent.taken);
-        let news = if !is_news {
-            None
-        } else if letter.waited.is_none() {
-            Some(EventKind::Death {
-                reason,
-                outcome,
-                targets,
-            })
-        } else {
-            Some(EventKind::DeadLettered { reason, targets })
-        };
-        let news = news.and_then(|news| self.draft_of(turn, &letter, news));
+        let news = is_news.then(|| self.draft_of_sent(turn, &letter, outcome, targets));
+        let news = news.flatten();
         match verdict(&sent, letter.strategy, narrowed) {
             Verdict::Moved { copies_refused } => {
                 self.counters.copies_refused += copies_refused as u64;
@@ -402,9 +392,7 @@ impl Core {
                 Offered::Gone => continue, // it expired when it was asked for room
             };
             sent.accepted += 1;
-            if let Some(queue) = self.queues.get(&target) {
-                sent.taken.add(&queue.name);
-            }
+            sent.taken.add(target);
             if letter.durable && !durable {
                 self.recorder.note_unkept();
             }

@@ -6,8 +6,11 @@ use super::{Core, CoreOptions, Turn};
 use crate::base::limits::EVENT_NUMBERS_RESERVED;
 use crate::base::{Name, Now, Position, QueueId};
 use crate::broker::Fact;
-use crate::broker::event::{EventKind, EventMessage, EventNumbers, Unwritten, VhostEvent};
-use crate::broker::event_runs::{EventDraft, EventItem};
+use crate::broker::death_counts::DeathOutcome;
+use crate::broker::event::{
+    EventKind, EventMessage, EventNumbers, EventTargets, Unwritten, VhostEvent,
+};
+use crate::broker::event_runs::{DeathKey, EventDraft, EventItem, TargetIds};
 use crate::broker::memo::MemoFact;
 use crate::broker::queue::MessageState;
 
@@ -99,16 +102,60 @@ impl Core {
         turn.effects.events.push(number, draft);
     }
 
+    /// An event of a dead letter that was offered to its targets; none: nothing says where it died.
+    pub(super) fn draft_of_sent(
+        &self,
+        turn: &Turn<'_>,
+        letter: &Letter,
+        outcome: Option<DeathOutcome>,
+        targets: TargetIds,
+    ) -> Option<EventDraft> {
+        let item = item_of(turn, letter);
+        let (source, reason) = (letter.source, letter.reason);
+        if letter.waited.is_some() {
+            let targets = self.names_of(&targets);
+            let kind = EventKind::DeadLettered { reason, targets };
+            return self.draft_of(turn, letter, kind, item);
+        }
+        let key = DeathKey {
+            source,
+            reason,
+            outcome,
+            targets,
+        };
+        let what = (turn.now.wall, letter.message.history());
+        // As a rule it tells the same as the one before.
+        let item = match turn.effects.events.next_death(&key, what, item) {
+            Ok(draft) => return Some(draft),
+            Err(item) => item,
+        };
+        let targets = self.names_of(&key.targets);
+        let kind = EventKind::Death {
+            reason,
+            outcome,
+            targets,
+        };
+        let draft = self.draft_of(turn, letter, kind, item)?;
+        Some(draft.of_death(key))
+    }
+
+    /// The names of queues that took a dead letter just now.
+    fn names_of(&self, ids: &TargetIds) -> EventTargets {
+        let queues = ids.first.iter().filter_map(|id| self.queues.get(id));
+        EventTargets {
+            names: queues.map(|queue| queue.name.clone()).collect(),
+            count: ids.count,
+        }
+    }
+
     /// An event of a dead letter; none: nothing says where it died.
-    pub(super) fn draft_of(
+    fn draft_of(
         &self,
         turn: &Turn<'_>,
         letter: &Letter,
         kind: EventKind,
+        item: EventItem,
     ) -> Option<EventDraft> {
-        let age_ms = turn.now.mono.since(letter.arrived);
-        let size_bytes = super::admission::size_bytes(&letter.message);
-        let item = EventItem::new(letter.position, age_ms, size_bytes, &letter.message);
         let history = letter.message.history();
         let queue = self.name_of_source(letter)?;
         let what = (history, None);
@@ -121,7 +168,7 @@ impl Core {
 
     /// The same of a dead letter.
     pub(super) fn tell_of(&mut self, turn: &mut Turn<'_>, letter: &Letter, kind: EventKind) {
-        if let Some(draft) = self.draft_of(turn, letter, kind) {
+        if let Some(draft) = self.draft_of(turn, letter, kind, item_of(turn, letter)) {
             self.tell_draft(turn, draft);
         }
     }
@@ -169,4 +216,12 @@ impl Core {
         };
         Some((queue.name.clone(), about))
     }
+}
+
+/// What an event has of a dead letter alone.
+#[inline]
+fn item_of(turn: &Turn<'_>, letter: &Letter) -> EventItem {
+    let age_ms = turn.now.mono.since(letter.arrived);
+    let size_bytes = super::admission::size_bytes(&letter.message);
+    EventItem::new(letter.position, age_ms, size_bytes, &letter.message)
 }

@@ -329,7 +329,7 @@ impl Core {
         }
         self.mark_evictable(id, block);
         self.schedule(id);
-        self.wake_redrives_of(id);
+        self.wake_redrives_behind_load(id);
     }
 
     fn page_in(

@@ -70,6 +70,8 @@ struct Job {
     is_scheduled: bool,
     /// When it is to be woken.
     wake_at: Millis,
+    /// Whether it waits for a block of its source.
+    awaits_block: bool,
     /// Millionths of a message that it may move, by its rate.
     allowance: u64,
     /// When the allowance was last raised.
@@ -143,6 +145,7 @@ impl Job {
             finder: Finder::default(),
             is_scheduled: false,
             wake_at: Millis::NEVER,
+            awaits_block: false,
             allowance: 1_000_000,
             raised_at: now.mono,
             ramp: decided,
@@ -565,13 +568,23 @@ impl Core {
         self.redrives.set_due();
     }
 
-    /// Wakes the jobs of a source: one of its blocks was paged in, or it was deleted.
+    /// Wakes the jobs of a source that was deleted.
     pub(super) fn wake_redrives_of(&mut self, source: QueueId) {
+        self.wake_redrives_if(|job| job.kept.source == source);
+    }
+
+    /// Wakes the jobs of a source that wait for a block of it: one was paged in. The others would only ask
+    /// for the blocks that they had to let go of, and push out those of each other.
+    pub(super) fn wake_redrives_behind_load(&mut self, source: QueueId) {
+        self.wake_redrives_if(|job| job.awaits_block && job.kept.source == source);
+    }
+
+    fn wake_redrives_if(&mut self, is_meant: impl Fn(&Job) -> bool) {
         if self.redrives.jobs.is_empty() {
             return; // as a rule
         }
         let jobs = self.redrives.jobs.values();
-        let of = jobs.filter(|job| job.kept.source == source);
+        let of = jobs.filter(|job| is_meant(job));
         let of: Vec<u64> = of.map(|job| job.kept.number).collect();
         for number in of {
             self.schedule_redrive(number);

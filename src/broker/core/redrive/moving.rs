@@ -65,6 +65,7 @@ impl Core {
         };
         job.is_scheduled = false;
         job.wake_at = Millis::NEVER;
+        job.awaits_block = false;
         let next = match job.kept.state {
             RedriveState::Running | RedriveState::Waiting => self.redrive_some(turn, &mut job),
             RedriveState::Paused => Next::Woken,
@@ -212,6 +213,7 @@ impl Core {
     ) -> Option<Next> {
         let queue = self.queues.get(&job.kept.source)?;
         if queue.messages.slot(position).is_none() {
+            job.awaits_block = true;
             self.load_for_redrive(turn, job.kept.source, position);
             return Some(Next::Woken);
         }

@@ -74,7 +74,7 @@ pub(super) fn shop() -> Scenario {
     s
 }
 
-fn shop_in(s: &mut Scenario) {
+pub(super) fn shop_in(s: &mut Scenario) {
     s.exchange("shop", "topic");
     s.exchange("dead", "direct");
     s.queue("dlq", &[]);
@@ -201,23 +201,26 @@ pub(super) fn journal(records: &[Record]) -> Journal {
     known
 }
 
+/// The block that is asked for, as the journal has it.
+pub(super) fn paged_in(load: &PageIn, known: &Journal) -> Command {
+    let read = |wanted: &Wanted| {
+        let (message, route) = known.get(&(load.queue, wanted.position))?.clone();
+        Some((wanted.position, message, route))
+    };
+    Command::Upkeep(UpkeepCommand::PagedIn(PagedIn {
+        queue: load.queue,
+        block: load.block,
+        messages: load.wanted.iter().filter_map(read).collect(),
+    }))
+}
+
 /// Ticks a core, and gives it the blocks that it asks for, until nothing is left to be done.
 fn drive(s: &mut Scenario, known: &mut Journal) {
     for _ in 0..1_000 {
         let mut effects = std::mem::take(&mut s.effects);
         s.core.tick(s.now, 100, &mut effects);
         for load in std::mem::take(&mut effects.loads) {
-            let read = |wanted: &Wanted| {
-                let (message, route) = known.get(&(load.queue, wanted.position))?.clone();
-                Some((wanted.position, message, route))
-            };
-            let paged_in = PagedIn {
-                queue: load.queue,
-                block: load.block,
-                messages: load.wanted.iter().filter_map(read).collect(),
-            };
-            let command = Command::Upkeep(UpkeepCommand::PagedIn(paged_in));
-            s.core.apply(s.now, command, &mut effects);
+            s.core.apply(s.now, paged_in(&load, known), &mut effects);
         }
         let is_over = !s.core.has_work() && effects.loads.is_empty();
         known.extend(journal(&effects.records));

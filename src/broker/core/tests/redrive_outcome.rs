@@ -32,6 +32,16 @@ fn move_to_held(s: &mut Scenario) {
 
 /// Evicts a block of `held`; the number of its messages that are on disk.
 fn page_out(s: &mut Scenario) -> usize {
+    page_out_all(s);
+    let messages = &s.core.queue("held").unwrap().messages;
+    let places = messages.ends()[0].0;
+    (0..places)
+        .filter(|at| messages.is_evicted(Position(*at)))
+        .count()
+}
+
+/// Evicts what can be.
+pub(super) fn page_out_all(s: &mut Scenario) {
     let written = s.core.last_lsn();
     for _ in 0..4 {
         s.apply(Command::Upkeep(UpkeepCommand::PageOut {
@@ -40,11 +50,6 @@ fn page_out(s: &mut Scenario) -> usize {
             spill: false,
         }));
     }
-    let messages = &s.core.queue("held").unwrap().messages;
-    let places = messages.ends()[0].0;
-    (0..places)
-        .filter(|at| messages.is_evicted(Position(*at)))
-        .count()
 }
 
 /// Accepted, died again, outstanding, gone; they add up.

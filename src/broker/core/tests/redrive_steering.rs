@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::redrive::{
-    COMPLETED, begin, job, kill, restored, rights, shop, spec, start, state, steer,
+    COMPLETED, begin, job, journal, kill, paged_in, restored, rights, shop, shop_in, spec, start,
+    state, steer,
 };
+use super::redrive_outcome::page_out_all;
 use super::scenario::{CONNECTION, Scenario, text};
 use crate::access::Permissions;
 use crate::base::limits::REDRIVE_KEPT_MS;
@@ -180,6 +182,45 @@ fn two_jobs_over_the_same_messages_move_each_once() {
     for counts in counts {
         assert_eq!(Some(counts.moved + counts.skipped_changed), counts.matched);
     }
+}
+
+/// Each was woken by a block that was read for the other one, asked for its own again, though its rate
+/// let it move nothing, and pushed the other's out: a broker short of memory did nothing else.
+#[test]
+fn jobs_that_wait_for_their_rate_do_not_read_blocks_because_of_each_other() {
+    let mut s = Scenario::with(CoreOptions {
+        block_shift: 2,
+        ..CoreOptions::new(Name::from("/"), Seed(7))
+    });
+    shop_in(&mut s);
+    s.queue("other", &[]);
+    s.publish_all("dlq", &["x"; 24]);
+    let slow = |positions: [u64; 3]| {
+        let positions = Value::List(positions.map(Value::Ulong).into());
+        let filter = DeathFilter::of_parts([("position", &positions)]).unwrap();
+        RedriveSpec {
+            filter: Some(Arc::new(filter)),
+            rate_milli: Some(1_000),
+            ..spec("dlq", RedriveTarget::Queue(Name::from("other")))
+        }
+    };
+    begin(&mut s, "first", slow([8, 9, 10]));
+    begin(&mut s, "behind", slow([16, 17, 18]));
+    let known = journal(&s.records);
+    page_out_all(&mut s);
+    s.effects.loads.clear();
+    s.pass(1_000);
+    let mut reads = 0;
+    while !s.effects.loads.is_empty() {
+        let load = s.effects.loads.remove(0);
+        s.apply(paged_in(&load, &known));
+        page_out_all(&mut s);
+        reads += 1;
+        assert!(reads < 100, "they read for each other without an end");
+    }
+    assert!(reads >= 2, "each reads the block of its next message");
+    let moved = ["first", "behind"].map(|id| job(&s, id).counts.moved);
+    assert_eq!(moved, [2, 2]);
 }
 
 #[test]

@@ -16,6 +16,9 @@ const ROUNDS: u64 = 3_000;
 /// when time has passed.
 const LONG_WAIT_ROUNDS: u64 = 100;
 
+/// Blocks read and left in one round, at most: each is there for somebody who then goes on.
+const PAGED_IN_ROUND: usize = 100_000;
+
 /// What a world that ended well did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Summary {
@@ -89,13 +92,23 @@ impl World {
             }
             self.drain(client);
         }
-        while self.machine.load() || self.machine.evict() {}
+        self.page()?;
         self.machine.tick()?;
         self.commit();
         self.machine.checkpoint();
         self.machine.alarm();
         self.wait();
         Ok(())
+    }
+
+    /// Reads what is waited for, and lets leave what is too much.
+    fn page(&mut self) -> Result<(), String> {
+        for _ in 0..PAGED_IN_ROUND {
+            if !self.machine.load() && !self.machine.evict() {
+                return Ok(());
+            }
+        }
+        Err(format!("reads and leaves without an end: {}", self.rest()?))
     }
 
     fn is_drained(&mut self) -> Result<bool, String> {
