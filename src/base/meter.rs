@@ -39,7 +39,7 @@ impl Step {
             Self::Command => 4_000,
             Self::Key => 100,
             Self::Node | Self::Pair => 40,
-            Self::Entry => 400,
+            Self::Entry => 750,
             Self::Object => 300,
             Self::Term => 10,
             Self::Char => 3,
