@@ -218,7 +218,7 @@ impl Core {
                 continue; // it does not die there, or has no way
             };
             let mut sent = SendResult::default();
-            meter.charge(Step::Entry, asked.len());
+            meter.charge(Step::Object, asked.len());
             let (skipped, mut entered): (Vec<QueueId>, Vec<QueueId>) = asked
                 .into_iter()
                 .partition(|target| self.closed_cycle(&letter, *target).is_some());

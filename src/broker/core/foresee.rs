@@ -182,7 +182,7 @@ impl Core {
             Some(waited) => waited,
             None => self.find_targets(meter, letter, &mut routed, &mut sent),
         };
-        meter.charge(Step::Entry, asked.len());
+        meter.charge(Step::Object, asked.len());
         let (mut targets, mut skipped) = (Vec::new(), Vec::new());
         for &id in asked {
             let Some(queue) = self.queues.get(&id) else {
