@@ -341,7 +341,7 @@ impl Assigning<'_> {
             if is_late(turn.now, slot, queue.deadline_of(slot)) {
                 kill(queue, position, MessageState::Ready);
                 dead.push((position, Reason::Expired));
-                *left -= 1;
+                *left = left.saturating_sub(1);
                 continue;
             }
             let taker = match self.clients.assign(consumer, slot.size_bytes) {
@@ -351,7 +351,8 @@ impl Assigning<'_> {
                     continue;
                 }
             };
-            *left -= 1;
+            // Looking for it may have taken all of the slice.
+            *left = left.saturating_sub(1);
             let mut delivery = describe(consumer, position, slot);
             if !queue.selecting.is_empty() {
                 let to = (taker.connection, consumer);

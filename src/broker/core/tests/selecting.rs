@@ -62,6 +62,22 @@ fn what_comes_back_is_looked_at_again() {
     assert_eq!(taken(&mut s, a), ["m0"]);
 }
 
+/// The slice was taken below nothing, and so had no end, when looking for a message took all but one step of
+/// it: a queue was served at once for as long as there was something in it.
+#[test]
+fn a_slice_that_ends_with_a_message_that_was_looked_for_ends() {
+    for passed in 0..70 {
+        let mut s = Scenario::new();
+        s.queue("q", &[]);
+        let mut priorities = vec![2; passed];
+        priorities.extend([1; 100]);
+        publish(&mut s, &priorities);
+        let one = select(&mut s, 1, 1);
+        s.credit(one, 1_000);
+        assert_eq!(taken(&mut s, one).len(), 100, "behind {passed}");
+    }
+}
+
 #[test]
 fn credit_is_kept_and_given_later() {
     let mut s = Scenario::new();
