@@ -53,7 +53,7 @@ impl Attempts {
     /// Counts one attempt.
     pub fn note(&mut self, way: LoginWay, address: IpAddr, user: &str, succeeded: bool) {
         let protocol = match way {
-            LoginWay::Basic => "http",
+            LoginWay::Basic | LoginWay::Bearer => "http",
             LoginWay::Sasl(_) | LoginWay::Unknown => "amqp10",
         };
         self.by_protocol

@@ -1,8 +1,44 @@
 //! Authentication: SASL PLAIN, EXTERNAL and ANONYMOUS, and from where users may log in.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
-use super::{Peer, User};
+use super::{Grant, Peer, TokenError, User};
+use crate::base::Name;
+
+/// Who proved to be who it says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Proven {
+    /// A user of the registry, which says what it may do.
+    User(Name),
+    /// The bearer of a token, which says what it may do.
+    Bearer(Arc<Grant>),
+}
+
+/// What somebody shows to log in, to be checked by the owner of the gateway.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Proof {
+    /// A user and its password.
+    Password(Credentials),
+    /// An access token.
+    Token(AccessToken),
+}
+
+/// An access token as it came, not checked yet.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessToken {
+    /// The user to act as; empty: the token's.
+    pub authorization_id: String,
+    /// The token's text.
+    pub text: String,
+}
+
+impl std::fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AccessToken").finish_non_exhaustive()
+    }
+}
 
 /// The content of a PLAIN response. [RFC 4616]
 #[derive(Clone, PartialEq, Eq)]
@@ -33,8 +69,8 @@ impl std::fmt::Debug for Credentials {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum LoginError {
-    /// The response is not `[authzid] NUL authcid NUL passwd`.
-    #[error("malformed PLAIN response")]
+    /// The response is not of the form that its mechanism has.
+    #[error("malformed response of the mechanism")]
     Malformed,
     /// There is no such user, the password is wrong, or the user has none.
     #[error("unknown user or wrong password")]
@@ -52,7 +88,7 @@ pub enum LoginError {
     #[error("authorization id differs from the user")]
     AuthorizationId,
     /// The client insists on binding the login to a TLS channel, which is not offered.
-    #[error("SCRAM with channel binding is not offered")]
+    #[error("binding the login to a TLS channel is not offered")]
     ChannelBinding,
     /// Too many logins of that user or source failed.
     #[error("too many failed logins")]
@@ -66,6 +102,9 @@ pub enum LoginError {
     /// No user is configured for anonymous peers.
     #[error("anonymous login is not configured")]
     NoAnonymous,
+    /// It was a token, which is refused.
+    #[error("{0}")]
+    Token(TokenError),
 }
 
 /// Parses a PLAIN response: `[authzid] NUL authcid NUL passwd`. [RFC 4616]
@@ -85,6 +124,65 @@ pub fn parse_plain(response: &[u8]) -> Result<Credentials, LoginError> {
         user: user.to_owned(),
         password: password.to_owned(),
     })
+}
+
+/// Parses a response of OAUTHBEARER: a GS2 header such as `n,a=USER,`, then pairs of a key and a
+/// value, of which `auth` has the token. [RFC 7628 3.1]
+pub fn parse_oauth_bearer(response: &[u8]) -> Result<AccessToken, LoginError> {
+    let text = std::str::from_utf8(response).map_err(|_| LoginError::Malformed)?;
+    let (header, pairs) = text.split_once(PAIR_END).ok_or(LoginError::Malformed)?;
+    let mut parts = header.split(',');
+    let (Some(binding), Some(acting_as), Some(""), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(LoginError::Malformed);
+    };
+    if binding.starts_with("p=") {
+        return Err(LoginError::ChannelBinding);
+    }
+    if !matches!(binding, "n" | "y") {
+        return Err(LoginError::Malformed);
+    }
+    let authorization_id = match acting_as.strip_prefix("a=") {
+        Some(name) => name.replace("=2C", ",").replace("=3D", "="),
+        None if acting_as.is_empty() => String::new(),
+        None => return Err(LoginError::Malformed),
+    };
+    bearer_of(pairs, authorization_id)
+}
+
+/// Parses a response of XOAUTH2: pairs of a key and a value, of which `auth` has the token. The
+/// user that it names is not looked at, as with a token in a password: the token says who it is.
+pub fn parse_xoauth2(response: &[u8]) -> Result<AccessToken, LoginError> {
+    let text = std::str::from_utf8(response).map_err(|_| LoginError::Malformed)?;
+    bearer_of(text, String::new())
+}
+
+/// The character behind each pair, and behind all of them.
+const PAIR_END: char = '\u{1}';
+
+fn bearer_of(pairs: &str, authorization_id: String) -> Result<AccessToken, LoginError> {
+    let pairs = pairs
+        .strip_suffix("\u{1}\u{1}")
+        .ok_or(LoginError::Malformed)?;
+    let mut values = pairs
+        .split(PAIR_END)
+        .filter_map(|pair| pair.strip_prefix("auth="));
+    let token = values.next().and_then(bearer_token);
+    match (token, values.next()) {
+        (Some(text), None) => Ok(AccessToken {
+            authorization_id,
+            text: text.to_owned(),
+        }),
+        _ => Err(LoginError::Malformed),
+    }
+}
+
+/// The token behind the word `Bearer`. [RFC 6750 2.1]
+pub fn bearer_token(credentials: &str) -> Option<&str> {
+    let (scheme, token) = credentials.split_once(' ')?;
+    let token = token.trim_matches(' ');
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
 /// Refuses to act as another user.
@@ -156,6 +254,56 @@ mod tests {
         check("\0\0guest", Err(LoginError::Malformed));
         check("\0guest\0guest\0", Err(LoginError::Malformed));
         assert!(parse_plain(b"\0guest\0\xff").is_err());
+    }
+
+    #[test]
+    fn responses_with_tokens_have_them_behind_the_word_bearer() {
+        let read = |parsed: Result<AccessToken, LoginError>| {
+            parsed.map(|token| (token.authorization_id, token.text))
+        };
+        let check = |response: &str, expect: Result<(&str, &str), LoginError>| {
+            let expect = expect.map(|(user, token)| (user.to_owned(), token.to_owned()));
+            let response = response.replace('^', "\u{1}");
+            assert_eq!(
+                read(parse_oauth_bearer(response.as_bytes())),
+                expect,
+                "{response:?}"
+            );
+        };
+        check("n,,^auth=Bearer a.b.c^^", Ok(("", "a.b.c")));
+        check("y,,^auth=bearer a^^", Ok(("", "a")));
+        check(
+            "n,a=a=2Cda=3D,^host=h^port=5672^auth=Bearer a^^",
+            Ok(("a,da=", "a")),
+        );
+        check(
+            "p=tls-unique,,^auth=Bearer a^^",
+            Err(LoginError::ChannelBinding),
+        );
+        for malformed in [
+            "",
+            "n,,^^",
+            "n,,^auth=Bearer ^^",
+            "n,,^auth=Bearer a^",
+            "n,,^auth=Basic a^^",
+            "n,,^auth=Bearer a^auth=Bearer b^^",
+            "n,b=ada,^auth=Bearer a^^",
+            "x,,^auth=Bearer a^^",
+            "n,,,^auth=Bearer a^^",
+            "auth=Bearer a^^",
+        ] {
+            check(malformed, Err(LoginError::Malformed));
+        }
+        assert!(parse_oauth_bearer(b"n,,\x01auth=Bearer \xff\x01\x01").is_err());
+        let old = read(parse_xoauth2(b"user=ada\x01auth=Bearer a.b\x01\x01"));
+        assert_eq!(old, Ok((String::new(), "a.b".to_owned())));
+        assert!(parse_xoauth2(b"user=ada\x01\x01").is_err());
+    }
+
+    #[test]
+    fn no_token_is_in_a_debug_text() {
+        let token = parse_xoauth2(b"auth=Bearer secret\x01\x01").unwrap();
+        assert!(!format!("{:?}", Proof::Token(token)).contains("secret"));
     }
 
     #[test]

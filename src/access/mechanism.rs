@@ -15,17 +15,23 @@ pub enum Mechanism {
     Scram(ScramHash),
     /// PLAIN: the password in clear. [RFC 4616]
     Plain,
+    /// OAUTHBEARER: an access token. [RFC 7628]
+    OAuthBearer,
+    /// XOAUTH2: an access token, in the form that was used before OAUTHBEARER.
+    XOAuth2,
     /// ANONYMOUS: no user in particular. [RFC 4505]
     Anonymous,
 }
 
 impl Mechanism {
     /// All mechanisms, in order of preference.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::External,
         Self::Scram(ScramHash::Sha512),
         Self::Scram(ScramHash::Sha256),
         Self::Plain,
+        Self::OAuthBearer,
+        Self::XOAuth2,
         Self::Anonymous,
     ];
 
@@ -36,6 +42,8 @@ impl Mechanism {
             Self::Scram(ScramHash::Sha512) => "SCRAM-SHA-512",
             Self::Scram(ScramHash::Sha256) => "SCRAM-SHA-256",
             Self::Plain => "PLAIN",
+            Self::OAuthBearer => "OAUTHBEARER",
+            Self::XOAuth2 => "XOAUTH2",
             Self::Anonymous => "ANONYMOUS",
         }
     }
@@ -48,21 +56,26 @@ pub enum LoginWay {
     Sasl(Mechanism),
     /// By Basic authentication over HTTP. [RFC 7617]
     Basic,
+    /// By an access token over HTTP. [RFC 6750]
+    Bearer,
     /// In no known way: SASL frames out of order.
     Unknown,
 }
 
 impl LoginWay {
     /// All ways, in the order of their counts.
-    pub const ALL: [Self; 7] = {
-        let [external, sha512, sha256, plain, anonymous] = Mechanism::ALL;
+    pub const ALL: [Self; 10] = {
+        let [external, sha512, sha256, plain, oauth, xoauth2, anonymous] = Mechanism::ALL;
         [
             Self::Sasl(external),
             Self::Sasl(sha512),
             Self::Sasl(sha256),
             Self::Sasl(plain),
+            Self::Sasl(oauth),
+            Self::Sasl(xoauth2),
             Self::Sasl(anonymous),
             Self::Basic,
+            Self::Bearer,
             Self::Unknown,
         ]
     };
@@ -77,6 +90,7 @@ impl LoginWay {
         match self {
             Self::Sasl(mechanism) => mechanism.as_str(),
             Self::Basic => "Basic",
+            Self::Bearer => "Bearer",
             Self::Unknown => "unknown",
         }
     }
@@ -106,16 +120,20 @@ pub struct Mechanisms {
     pub plain_without_tls: bool,
     /// Whether there is a user for anonymous peers.
     pub has_anonymous: bool,
+    /// Whether access tokens are taken.
+    pub takes_tokens: bool,
 }
 
 impl Mechanisms {
     /// The mechanisms to offer to this peer, in order of preference; may be empty.
     pub fn offered(&self, peer: &Peer) -> Vec<Mechanism> {
+        let is_secret = self.plain_without_tls || !peer.is_readable_by_others();
         let offered = Mechanism::ALL.into_iter().filter(|mechanism| {
             let possible = match mechanism {
                 Mechanism::External => peer.certificate_user().is_some(),
                 Mechanism::Scram(_) => true,
-                Mechanism::Plain => self.plain_without_tls || !peer.is_readable_by_others(),
+                Mechanism::Plain => is_secret,
+                Mechanism::OAuthBearer | Mechanism::XOAuth2 => self.takes_tokens && is_secret,
                 Mechanism::Anonymous => self.has_anonymous,
             };
             possible && self.enabled.contains(mechanism)
@@ -145,6 +163,7 @@ mod tests {
             enabled: Mechanism::ALL.to_vec(),
             plain_without_tls: false,
             has_anonymous: true,
+            takes_tokens: false,
         };
         let check = |mechanisms: &Mechanisms, peer: &Peer, expect: &str| {
             let offered = mechanisms.offered(peer);
@@ -171,6 +190,15 @@ mod tests {
         mechanisms.plain_without_tls = true;
         mechanisms.has_anonymous = false;
         check(&mechanisms, &remote, &format!("{scram} PLAIN"));
+        mechanisms.takes_tokens = true;
+        check(
+            &mechanisms,
+            &remote,
+            &format!("{scram} PLAIN OAUTHBEARER XOAUTH2"),
+        );
+        mechanisms.plain_without_tls = false;
+        check(&mechanisms, &remote, scram);
+        mechanisms.plain_without_tls = true;
         mechanisms.enabled = vec![Mechanism::Plain];
         check(&mechanisms, &remote, "PLAIN");
         mechanisms.plain_without_tls = false;

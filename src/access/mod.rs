@@ -7,6 +7,7 @@
 //! Read first: [`User`], [`Password`], [`Permissions`], [`parse_plain`], [`ScramExchange`].
 
 mod attempts;
+mod grant;
 mod guard;
 mod hash;
 mod login;
@@ -17,13 +18,19 @@ mod permissions;
 mod places;
 mod scram;
 mod secret;
+#[cfg(feature = "oauth2")]
+mod token;
+mod token_error;
 mod user;
+mod wildcard;
 
 pub use attempts::{Attempts, Source, Tries};
+pub use grant::{Grant, TooManyScopes};
 pub use guard::{LoginCounts, LoginGuard, network};
 pub use hash::{Argon2Cost, PasswordHash, RABBIT_SALT_BYTES, SALT_BYTES};
 pub use login::{
-    Credentials, LoginError, anonymous, check_authorization, check_place, external, parse_plain,
+    AccessToken, Credentials, LoginError, Proof, Proven, anonymous, bearer_token,
+    check_authorization, check_place, external, parse_oauth_bearer, parse_plain, parse_xoauth2,
 };
 pub use mechanism::{LoginWay, Mechanism, Mechanisms};
 pub use password::{Password, PasswordError, Salts};
@@ -33,4 +40,8 @@ pub use permissions::{
 };
 pub use scram::{ClientFirst, ScramExchange, ScramHash, ScramKeys};
 pub use secret::{SECRET_BYTES, Secret};
+#[cfg(feature = "oauth2")]
+pub use token::{KeySet, KeySetError, TokenRules, claimed_user, is_token};
+pub use token_error::TokenError;
 pub use user::{Tag, User, UserLimits};
+pub use wildcard::Wildcard;

@@ -4,6 +4,7 @@ use fancy_regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
 use super::places::Shape;
+use super::wildcard::Wildcard;
 use crate::base::Name;
 use crate::base::limits::{
     KEPT_PATTERN_BYTES_MAX, PATTERN_BACKTRACKS_MAX, PATTERN_COMPILED_BYTES_MAX,
@@ -48,6 +49,8 @@ enum Matcher {
     Nothing,
     Everything,
     Regex(Regex),
+    /// One of these matches.
+    Wildcards(Box<[Wildcard]>),
 }
 
 /// Estimated memory of a compiled expression, in bytes: of any, of one that looks around, and a factor for
@@ -157,15 +160,43 @@ impl Pattern {
         })
     }
 
-    /// The text as given.
+    /// The pattern that matches whatever one of these does, as the scopes of a token have them.
+    pub fn of_wildcards<'a>(wildcards: impl IntoIterator<Item = &'a Wildcard>) -> Self {
+        let wildcards: Box<[Wildcard]> = wildcards.into_iter().cloned().collect();
+        let texts: Vec<&str> = wildcards.iter().map(Wildcard::as_str).collect();
+        let text = texts.join(" ");
+        let matcher = if wildcards.is_empty() {
+            Matcher::Nothing
+        } else if wildcards.iter().any(Wildcard::is_everything) {
+            Matcher::Everything
+        } else {
+            Matcher::Wildcards(wildcards)
+        };
+        Self {
+            text,
+            shape: Shape::NOTHING,
+            matcher,
+        }
+    }
+
+    /// The text as given; of several wildcards, with spaces between them.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
+    /// Whether it matches every name without looking at it.
+    pub(super) const fn is_everything(&self) -> bool {
+        matches!(self.matcher, Matcher::Everything)
+    }
+
     /// Estimated heap memory, in bytes.
     pub fn kept_bytes(&self) -> u64 {
-        let compiled = match self.matcher {
+        let compiled = match &self.matcher {
             Matcher::Nothing | Matcher::Everything => 0,
+            Matcher::Wildcards(wildcards) => {
+                let kept = wildcards.iter().map(Wildcard::kept_bytes).sum::<u64>();
+                return self.text.len() as u64 + kept;
+            }
             Matcher::Regex(_) => {
                 let looks_around = usize::from(self.shape.looks_around());
                 COMPILED_BYTES
@@ -183,6 +214,7 @@ impl Pattern {
             Matcher::Nothing => false,
             Matcher::Everything => true,
             Matcher::Regex(regex) => regex.is_match(name).unwrap_or(false),
+            Matcher::Wildcards(wildcards) => wildcards.iter().any(|one| one.matches(name)),
         }
     }
 }
@@ -194,6 +226,10 @@ impl Pattern {
         match &self.matcher {
             Matcher::Nothing | Matcher::Everything => 10,
             Matcher::Regex(_) => self.shape.match_ns(name.len()),
+            Matcher::Wildcards(wildcards) => {
+                let each_bytes = name.len() as u64 + WILDCARD_BYTES;
+                self.text.len() as u64 + wildcards.len() as u64 * each_bytes
+            }
         }
     }
 
@@ -231,6 +267,8 @@ fn bound(builder: &mut RegexBuilder, bytes_max: usize) {
     builder.max_prog_size(bytes_max / INSTRUCTION_BYTES);
 }
 
+/// What beginning to match one wildcard takes, as the bytes that are compared in that time.
+const WILDCARD_BYTES: u64 = 20;
 /// Estimated memory of an instruction of a compiled expression, in bytes.
 const INSTRUCTION_BYTES: usize = 32;
 
@@ -297,7 +335,8 @@ impl Permissions {
     }
 }
 
-const fn checked_name(name: &str) -> &str {
+/// The name that permissions are checked with.
+pub(super) const fn checked_name(name: &str) -> &str {
     if name.is_empty() {
         DEFAULT_EXCHANGE_NAME
     } else {

@@ -4,6 +4,8 @@
 pub const VALUE_DEPTH_MAX: usize = 32;
 /// Largest frame before `open` was exchanged and during SASL, in bytes.
 pub const HANDSHAKE_FRAME_BYTES_MAX: usize = 8 * 1024;
+/// Largest frame during SASL where tokens are taken, in bytes: an access token has kilobytes.
+pub const SASL_TOKEN_FRAME_BYTES_MAX: usize = 16 * 1024;
 /// Smallest max-frame-size a peer may ask for [AMQP 2.4.1], in bytes.
 pub const FRAME_BYTES_MIN: u32 = 512;
 /// The max-frame-size that the broker announces, in bytes (as RabbitMQ).
@@ -394,6 +396,23 @@ pub const HTTP_ADDRESS_PERCENT_MAX: usize = 75;
 pub const HTTP_WRITE_STALL_MS: u64 = 20_000;
 /// The least rate at which an answer is taken, in bytes a second.
 pub const HTTP_WRITE_RATE_MIN: u64 = 16 * 1024;
+/// Longest token that is looked at, in bytes: its text is parsed before its signature is checked.
+pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
+/// Scopes of this broker in one token: each is compared with a name at every check.
+pub const TOKEN_SCOPES_MAX: usize = 256;
+/// Longest user name in a token, in bytes.
+pub const TOKEN_USER_BYTES_MAX: usize = 255;
+/// How far the clock of who issues tokens may be ahead of ours, in milliseconds: a token is taken so
+/// long before its `nbf`. There is no such allowance for its `exp`.
+pub const TOKEN_CLOCK_SKEW_MS: i64 = 30_000;
+/// Bytes of a set of keys that tokens are checked with (JWKS).
+pub const JWKS_BYTES_MAX: usize = 256 * 1024;
+/// Keys in such a set that are kept.
+pub const JWKS_KEYS_MAX: usize = 64;
+/// How long fetching the keys may take in all, in milliseconds.
+pub const JWKS_FETCH_MS_MAX: u64 = 5_000;
+/// How often the keys are fetched again at most for tokens that name an unknown one, in milliseconds.
+pub const JWKS_REFETCH_MS_MIN: u64 = 30_000;
 /// Sessions of the page at a time: one more ends the one of its user that was idle longest, or that of
 /// all users.
 pub const PAGE_SESSIONS_MAX: usize = 1_024;

@@ -97,6 +97,8 @@ pub mod rank {
         TlsLoaded,
         /// Modification times of the certificate files.
         TlsStamp,
+        /// The keys that tokens are checked with.
+        TokenKeys,
         /// The open connections.
         Connections,
         /// Requests to one connection from others, to close for example.

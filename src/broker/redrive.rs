@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::access::{Permissions, Right};
 use crate::base::{Name, Position, QueueId, Timestamp};
-use crate::broker::registry::TopicMap;
+use crate::broker::registry::Topics;
 use crate::search::{Candidate, DeathFilter, Judged, Verdict};
 
 /// What a redrive is asked to do.
@@ -505,7 +505,7 @@ pub struct RedriveRights {
     /// Permissions on queues and exchanges.
     pub permissions: Arc<Permissions>,
     /// Permissions on routing keys; none: all keys are permitted.
-    pub topics: Option<Arc<TopicMap>>,
+    pub topics: Option<Topics>,
 }
 
 impl RedriveRights {
@@ -537,9 +537,11 @@ impl RedriveRights {
     /// Estimated cost of asking, in nanoseconds.
     pub fn write_ns(&self, exchange: &str, keys: &[Name]) -> u64 {
         let topic = self.topics.as_ref().and_then(|it| it.get(exchange));
+        let topic = topic.as_ref();
         let key_ns = |key: &Name| topic.map_or(0, |topic| topic.write.match_ns(key));
         let keys_ns: u64 = keys.iter().map(key_ns).sum();
-        self.permissions.allow_ns(Right::Write, exchange) + keys_ns
+        let look_ns = self.topics.as_ref().map_or(0, Topics::get_ns);
+        self.permissions.allow_ns(Right::Write, exchange) + look_ns + keys_ns
     }
 }
 

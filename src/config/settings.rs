@@ -74,6 +74,14 @@ pub struct Settings {
     pub require_sasl: bool,
     pub sasl_mechanism: Vec<SaslMechanism>,
     pub plain_without_tls: bool,
+    pub oauth2_jwks: Option<String>,
+    pub oauth2_https_ca: Option<PathBuf>,
+    pub oauth2_resource_server_id: Option<String>,
+    pub oauth2_issuer: Option<String>,
+    pub oauth2_verify_aud: bool,
+    pub oauth2_scope_prefix: Option<String>,
+    pub oauth2_additional_scopes_key: Option<String>,
+    pub oauth2_preferred_username_claims: Vec<String>,
     pub max_message_size: ByteSize,
     pub max_frame_size: ByteSize,
     pub channel_max: u16,
@@ -111,11 +119,13 @@ pub struct Settings {
 }
 
 /// All mechanisms, the strongest first.
-const SASL_MECHANISMS: [SaslMechanism; 5] = [
+const SASL_MECHANISMS: [SaslMechanism; 7] = [
     SaslMechanism::External,
     SaslMechanism::ScramSha512,
     SaslMechanism::ScramSha256,
     SaslMechanism::Plain,
+    SaslMechanism::OAuthBearer,
+    SaslMechanism::XOAuth2,
     SaslMechanism::Anonymous,
 ];
 
@@ -159,6 +169,14 @@ impl Default for Settings {
             require_sasl: true,
             sasl_mechanism: SASL_MECHANISMS.to_vec(),
             plain_without_tls: false,
+            oauth2_jwks: None,
+            oauth2_https_ca: None,
+            oauth2_resource_server_id: None,
+            oauth2_issuer: None,
+            oauth2_verify_aud: true,
+            oauth2_scope_prefix: None,
+            oauth2_additional_scopes_key: None,
+            oauth2_preferred_username_claims: Vec::new(),
             max_message_size: ByteSize(limits::MESSAGE_BYTES_DEFAULT),
             max_frame_size: ByteSize(limits::FRAME_BYTES_DEFAULT.into()),
             channel_max: limits::CHANNEL_MAX_DEFAULT,
@@ -279,6 +297,7 @@ impl Settings {
         }
         self.quarantine_problem()
             .or_else(|| self.tls_problem())
+            .or_else(|| self.oauth2_problem())
             .or_else(|| self.name_problem())
             .or_else(|| self.user_tags_problem())
             .or_else(|| self.permission_problem())
@@ -315,6 +334,69 @@ impl Settings {
             return missing("tls-client-required", "tls-client-ca to verify them");
         }
         None
+    }
+
+    fn oauth2_problem(&self) -> Option<(&'static str, String)> {
+        let needs = |name, what: &str| Some((name, format!("it needs {what}")));
+        let Some(jwks) = &self.oauth2_jwks else {
+            let given = [
+                ("oauth2-https-ca", self.oauth2_https_ca.is_some()),
+                (
+                    "oauth2-resource-server-id",
+                    self.oauth2_resource_server_id.is_some(),
+                ),
+                ("oauth2-issuer", self.oauth2_issuer.is_some()),
+                ("oauth2-verify-aud", !self.oauth2_verify_aud),
+                ("oauth2-scope-prefix", self.oauth2_scope_prefix.is_some()),
+                (
+                    "oauth2-additional-scopes-key",
+                    self.oauth2_additional_scopes_key.is_some(),
+                ),
+                (
+                    "oauth2-preferred-username-claims",
+                    !self.oauth2_preferred_username_claims.is_empty(),
+                ),
+            ];
+            let (name, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
+            return needs(name, "oauth2-jwks: without it no tokens are taken");
+        };
+        if jwks.is_empty() {
+            return Some((
+                "oauth2-jwks",
+                "it names neither a file nor a URL".to_owned(),
+            ));
+        }
+        if let Some(rest) = jwks.strip_prefix("http://")
+            && !is_loopback(rest)
+        {
+            let why = "keys are fetched over https, or over http from this machine only";
+            return Some(("oauth2-jwks", why.to_owned()));
+        }
+        let id = self.oauth2_resource_server_id.as_deref();
+        if id.is_none_or(str::is_empty) {
+            let why = "oauth2-resource-server-id, the name of this broker in tokens";
+            return needs("oauth2-jwks", why);
+        }
+        let key = self.oauth2_additional_scopes_key.as_deref();
+        if key.is_some_and(|key| key.split('.').any(str::is_empty)) {
+            let why = "a name in it is empty".to_owned();
+            return Some(("oauth2-additional-scopes-key", why));
+        }
+        let mut claims = self.oauth2_preferred_username_claims.iter();
+        if claims.any(String::is_empty) {
+            let why = "a name is empty".to_owned();
+            return Some(("oauth2-preferred-username-claims", why));
+        }
+        None
+    }
+
+    /// What stands in front of the scopes of this broker: as set, or else its name and a dot.
+    pub(crate) fn oauth2_scope_prefix(&self) -> String {
+        match (&self.oauth2_scope_prefix, &self.oauth2_resource_server_id) {
+            (Some(prefix), _) => prefix.clone(),
+            (None, Some(id)) => format!("{id}."),
+            (None, None) => String::new(),
+        }
     }
 
     /// The addresses for AMQP over TLS: as set; otherwise, with a certificate, port 5671 of each
@@ -435,4 +517,18 @@ impl Settings {
         let guest = Some(guest).filter(|_| is_fresh && self.user.is_empty());
         self.user.iter().cloned().chain(guest)
     }
+}
+
+/// Whether the host in front of a path, behind `http://`, is this machine.
+fn is_loopback(rest: &str) -> bool {
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return false;
+    }
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    let address: Option<std::net::IpAddr> = host.parse().ok();
+    host.eq_ignore_ascii_case("localhost") || address.is_some_and(|address| address.is_loopback())
 }

@@ -72,6 +72,7 @@ pub const HEADINGS: &[(&str, &str)] = &[
     ("Listening", "amqp"),
     ("TLS", "tls-certificate"),
     ("Users and logins", "user"),
+    ("Tokens of OAuth 2", "oauth2-jwks"),
     ("Data on disk", "data"),
     ("Memory", "memory-budget"),
     ("Vhosts and queues", "definitions"),
@@ -242,7 +243,7 @@ pub const TABLE: &[Key] = &[
         "sasl-mechanism",
         SettingSyntax::List,
         "NAME",
-        "EXTERNAL, SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or ANONYMOUS",
+        "EXTERNAL, SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER, XOAUTH2 or ANONYMOUS",
         "A way to log in that is offered where it can be; repeatable",
     ),
     key(
@@ -252,6 +253,64 @@ pub const TABLE: &[Key] = &[
         SWITCH,
         "Also take passwords in clear (PLAIN) from other machines without TLS, where anybody on the \
          way can read them",
+    ),
+    key(
+        "oauth2-jwks",
+        SettingSyntax::Text,
+        "FILE|URL",
+        "a file, an https:// URL, or an http:// URL of this machine",
+        "Take access tokens (JWT) that are signed with one of these public keys, a JSON Web Key Set. Loaded \
+         again at a SIGHUP, and for a token with an unknown key; docs/OAUTH2.md",
+    ),
+    key(
+        "oauth2-https-ca",
+        SettingSyntax::Text,
+        "FILE",
+        "a PEM file",
+        "PEM file with the authorities that the server of the keys is verified by, instead of the system's",
+    ),
+    key(
+        "oauth2-resource-server-id",
+        SettingSyntax::Text,
+        "ID",
+        "the name of this broker in tokens, such as rabbitmq",
+        "The name of this broker in tokens, such as rabbitmq: in their aud, and in front of its scopes",
+    ),
+    key(
+        "oauth2-issuer",
+        SettingSyntax::Text,
+        "URL",
+        "the issuer as it stands in tokens",
+        "Take tokens only whose iss is this; without it, of every issuer that signs with these keys",
+    ),
+    key(
+        "oauth2-verify-aud",
+        SettingSyntax::Switch,
+        "BOOL",
+        SWITCH,
+        "Take tokens only whose aud contains the resource-server-id",
+    ),
+    key(
+        "oauth2-scope-prefix",
+        SettingSyntax::Text,
+        "PREFIX",
+        "the beginning of this broker's scopes, perhaps nothing",
+        "What stands in front of each scope of this broker; without it, the resource-server-id and a dot",
+    ),
+    key(
+        "oauth2-additional-scopes-key",
+        SettingSyntax::Text,
+        "CLAIM",
+        "the name of a claim, dots between names of nested ones",
+        "A claim that has scopes, too, beside scope; a dot leads into a nested one",
+    ),
+    key(
+        "oauth2-preferred-username-claims",
+        SettingSyntax::List,
+        "CLAIM",
+        "names of claims",
+        "A claim that has the user's name, the preferred first; behind them come sub and client_id; \
+         repeatable",
     ),
     key(
         "data",

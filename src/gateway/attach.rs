@@ -84,6 +84,9 @@ impl Gateway {
         if address == Some(MANAGEMENT) && is_pair_half(attach) {
             return self.attach_request(place, attach);
         }
+        if address.is_some_and(|address| self.is_cbs(address)) {
+            return self.attach_put_token(place, attach);
+        }
         let Some(address) = address else {
             let to = Destination::Anonymous { last: None };
             let id = self.add_link(
@@ -181,6 +184,9 @@ impl Gateway {
             let address = source_address(source)?;
             if address == MANAGEMENT && is_pair_half(attach) {
                 return self.attach_response(place, attach);
+            }
+            if self.is_cbs(address) {
+                return self.attach_token_status(place, attach);
             }
             Address::source(address, &self.environment.auto_create)
                 .map_err(|error| errors::address(&error))?

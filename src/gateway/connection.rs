@@ -12,13 +12,15 @@ use super::environment::Environment;
 use super::handshake::{Known, Login};
 use super::links::{LinkId, LinkKind, Links, SentDeliveries};
 use super::presettled::{Presettled, Written};
+use super::renewal::Renewal;
 use super::sasl::Sasl;
 use super::stream::Streams;
 use super::transactions::Transactions;
 use super::work::{Answered, Batch, Work};
-use crate::access::{Credentials, Peer};
+use crate::access::{Peer, Proof};
 use crate::base::limits::{
-    ALLOCATOR_WASTE_PARTS, CONNECTION_OVERHEAD_BYTES, CONTROL_BYTES_MAX, STREAMING_HEAD_BYTES_MAX,
+    ALLOCATOR_WASTE_PARTS, CONNECTION_OVERHEAD_BYTES, CONTROL_BYTES_MAX,
+    SASL_TOKEN_FRAME_BYTES_MAX, STREAMING_HEAD_BYTES_MAX,
 };
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
@@ -54,8 +56,10 @@ pub struct Gateway {
     pub(super) sasl: Sasl,
     /// The user name that the peer gave, for the log.
     pub(super) sasl_user: Name,
-    /// A password that the owner of the gateway has to check.
-    pub(super) login_due: Option<Credentials>,
+    /// A password or a token that the owner of the gateway has to check.
+    pub(super) login_due: Option<Proof>,
+    /// Who waits for the verdict on a token that is to take the place of another.
+    pub(super) renewal: Option<Renewal>,
     /// The authenticated user, until `open` names the vhost.
     pub(super) known: Option<Known>,
     pub(super) login: Option<Login>,
@@ -130,6 +134,9 @@ impl Gateway {
         options.idle_time_out_ms = environment.idle_time_out_ms();
         let offered = environment.options.mechanisms.offered(&peer).into_iter();
         options.mechanisms = offered.map(|mechanism| mechanism.to_string()).collect();
+        if environment.options.mechanisms.takes_tokens {
+            options.sasl_frame_bytes_max = SASL_TOKEN_FRAME_BYTES_MAX;
+        }
         if environment.bodies.is_some() {
             options.part_bytes = STREAMING_HEAD_BYTES_MAX as u64;
         }
@@ -144,6 +151,7 @@ impl Gateway {
             sasl: Sasl::default(),
             sasl_user: Name::default(),
             login_due: None,
+            renewal: None,
             known,
             login: None,
             container: Name::default(),
@@ -199,6 +207,7 @@ impl Gateway {
         if self.refusal_due.is_some_and(|due| due <= now.mono) {
             self.refuse_login();
         }
+        self.end_with_token(now);
         self.end_late_transactions(now);
         self.link.handle_timeout(now);
         self.handle_events(now);
@@ -342,9 +351,14 @@ impl Gateway {
 
     /// When [`Gateway::handle_timeout`] is to be called next; none: not before further input.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let transactions = self.transaction_deadline();
-        [self.link.next_deadline(), self.refusal_due, transactions]
+        let others = [
+            self.refusal_due,
+            self.transaction_deadline(),
+            self.token_deadline(),
+        ];
+        [self.link.next_deadline()]
             .into_iter()
+            .chain(others)
             .flatten()
             .min()
     }

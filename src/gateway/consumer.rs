@@ -129,8 +129,12 @@ impl Gateway {
                 self.batch.push(Work::Command(command));
             }
             // Answers are sent as they are made, so all that could be sent was sent.
-            LinkKind::Response(_) if drain => self.link.drained(handle, u64::MAX),
+            LinkKind::Response(_) | LinkKind::TokenStatus(_) if drain => {
+                self.link.drained(handle, u64::MAX);
+            }
             LinkKind::Response(_)
+            | LinkKind::TokenStatus(_)
+            | LinkKind::PutToken(_)
             | LinkKind::Publisher(_)
             | LinkKind::Request(_)
             | LinkKind::Controller(_) => {}

@@ -29,9 +29,11 @@ impl OpenLinks {
         let counter = match kind {
             LinkKind::Publisher(_) => &self.publishers,
             LinkKind::Consumer(_) => &self.consumers,
-            LinkKind::Request(_) | LinkKind::Response(_) | LinkKind::Controller(_) => {
-                &self.management
-            }
+            LinkKind::Request(_)
+            | LinkKind::Response(_)
+            | LinkKind::PutToken(_)
+            | LinkKind::TokenStatus(_)
+            | LinkKind::Controller(_) => &self.management,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         Counted(Arc::clone(counter))

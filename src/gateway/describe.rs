@@ -89,9 +89,9 @@ pub enum LinkPurpose {
     },
     /// The peer declares and discharges transactions.
     Transactions,
-    /// The peer sends management requests.
+    /// The peer sends management requests, or tokens.
     Requests,
-    /// The peer receives management answers.
+    /// The peer receives answers to these.
     Responses,
 }
 
@@ -123,8 +123,8 @@ impl Gateway {
                         settled: consumer.settled,
                     },
                     LinkKind::Controller(_) => LinkPurpose::Transactions,
-                    LinkKind::Request(_) => LinkPurpose::Requests,
-                    LinkKind::Response(_) => LinkPurpose::Responses,
+                    LinkKind::Request(_) | LinkKind::PutToken(_) => LinkPurpose::Requests,
+                    LinkKind::Response(_) | LinkKind::TokenStatus(_) => LinkPurpose::Responses,
                 };
                 LinkInfo {
                     handle: link.handle.handle(),

@@ -95,7 +95,14 @@ impl Gateway {
                 self.on_request(handle, arrived.settled, &arrived.payload.joined());
             }
             Some(LinkKind::Controller(_)) => self.on_control(now, handle, arrived),
-            Some(LinkKind::Publisher(_) | LinkKind::Consumer(_) | LinkKind::Response(_)) | None => {
+            Some(LinkKind::PutToken(_)) => self.on_put_token(handle, arrived),
+            Some(
+                LinkKind::Publisher(_)
+                | LinkKind::Consumer(_)
+                | LinkKind::Response(_)
+                | LinkKind::TokenStatus(_),
+            )
+            | None => {
                 self.on_messages(handle, arrived);
             }
         }
@@ -113,9 +120,11 @@ impl Gateway {
                 publisher.streaming = None;
                 self.give_credit(id.publisher());
             }
-            LinkKind::Request(half) => uncount!(half.credit, 1, "a request begins on credit"),
+            LinkKind::Request(half) | LinkKind::PutToken(half) => {
+                uncount!(half.credit, 1, "a request begins on credit");
+            }
             LinkKind::Controller(_) => self.on_control_aborted(handle),
-            LinkKind::Consumer(_) | LinkKind::Response(_) => {}
+            LinkKind::Consumer(_) | LinkKind::Response(_) | LinkKind::TokenStatus(_) => {}
         }
     }
 

@@ -6,11 +6,12 @@ use super::Gateway;
 use super::audit::Asked;
 use super::describe::ConnectionInfo;
 use super::errors;
+use super::renewal::RenewalError;
 use super::seats::Seat;
 use super::work::{Asker, Work};
-use crate::access::{Permissions, Right, Tag, TopicPermissions, User};
-use crate::base::{Name, Now};
-use crate::broker::registry::{Registry, TopicMap, Vhost};
+use crate::access::{Grant, Permissions, Proven, Right, Tag, TokenError, TopicPermissions, User};
+use crate::base::{Millis, Name, Now};
+use crate::broker::registry::{Registry, Rights, Topics, Vhost};
 use crate::broker::{Command, Error as CoreError};
 use crate::deaths::Viewer;
 use crate::management::{Outcome, Status};
@@ -33,9 +34,15 @@ pub(super) struct Login {
     /// The user's permissions in the vhost.
     pub(super) permissions: Arc<Permissions>,
     /// Its topic permissions in the vhost; none: all keys are permitted.
-    topics: Option<Arc<TopicMap>>,
+    topics: Option<Topics>,
+    /// What its token grants; none: it is a user of the registry.
+    grant: Option<Arc<Grant>>,
+    /// When the end of the token is looked at next.
+    ends: Millis,
     /// The registry's generation that its permissions are of.
     generation: u64,
+    /// Number of tokens that took the place of others.
+    renewals: u64,
     /// Serial numbers of user and vhost at login, by which deletion and re-creation are noticed.
     serials: (u64, u64),
     /// Whether it is the embedding program: not a user of the registry, with all permissions.
@@ -51,22 +58,49 @@ impl Login {
     }
 
     /// Its permissions on the keys of a topic exchange; none: all keys are permitted.
-    pub(super) fn topic(&self, exchange: &str) -> Option<&Arc<TopicPermissions>> {
+    pub(super) fn topic(&self, exchange: &str) -> Option<Arc<TopicPermissions>> {
         self.topics.as_ref()?.get(exchange)
     }
 
-    /// Updates the permissions from the registry.
+    /// Updates the permissions from the registry. Those of a token do not depend on it.
     fn follow(&mut self, registry: &Registry, vhost: &Name) {
-        self.permissions = match registry.permissions(vhost, &self.user) {
-            Some(permissions) => Arc::clone(permissions),
-            None => Arc::new(Permissions::none()),
-        };
-        self.topics = registry
-            .topic_permissions(vhost, &self.user)
-            .map(Arc::clone);
+        if self.grant.is_some() {
+            return;
+        }
+        let rights = registry.rights(vhost, &self.user, None);
+        self.set_rights(rights);
         let user = registry.user(&self.user);
         self.impersonator = user.is_some_and(|user| user.has_tag(&Tag::Impersonator));
         self.monitor = user.is_some_and(is_monitor);
+    }
+
+    fn set_rights(&mut self, rights: Option<Rights>) {
+        (self.permissions, self.topics) = match rights {
+            Some(rights) => (rights.permissions, rights.topics),
+            None => (Arc::new(Permissions::none()), None),
+        };
+    }
+
+    /// Takes another token in place of the one that it logged in with.
+    fn renew(&mut self, now: Now, grant: &Arc<Grant>, rights: Rights) {
+        self.set_rights(Some(rights));
+        self.impersonator = grant.has_tag(&Tag::Impersonator);
+        self.monitor = is_monitor_grant(grant);
+        self.ends = now.mono.plus(grant.left_ms(now.wall));
+        self.grant = Some(Arc::clone(grant));
+        self.renewals += 1;
+    }
+
+    /// Whether it logged in with a token.
+    pub(super) const fn has_token(&self) -> bool {
+        self.grant.is_some()
+    }
+
+    /// Memory of what its token grants, in bytes: as it is kept, and as permissions of the vhost.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.grant
+            .as_ref()
+            .map_or(0, |grant| 2 * grant.kept_bytes())
     }
 
     /// Whose identities it may see in the death histories of messages.
@@ -78,10 +112,10 @@ impl Login {
         }
     }
 
-    /// The registry's generation that its permissions are of: a check under another one is
-    /// repeated.
+    /// The generation of its permissions, of the registry's and of tokens: a check under another one
+    /// is repeated.
     pub(super) const fn generation(&self) -> u64 {
-        self.generation
+        self.generation.wrapping_add(self.renewals << 32)
     }
 }
 
@@ -92,6 +126,12 @@ pub(super) struct Known {
     impersonator: bool,
     monitor: bool,
     is_embedder: bool,
+    /// What its token grants; none: it is a user of the registry.
+    grant: Option<Arc<Grant>>,
+}
+
+fn is_monitor_grant(grant: &Grant) -> bool {
+    grant.has_tag(&Tag::Monitoring) || grant.has_tag(&Tag::Administrator)
 }
 
 fn is_monitor(user: &User) -> bool {
@@ -106,6 +146,7 @@ impl Known {
             impersonator: true,
             monitor: true,
             is_embedder: true,
+            grant: None,
         }
     }
 
@@ -115,6 +156,18 @@ impl Known {
             impersonator: user.has_tag(&Tag::Impersonator),
             monitor: is_monitor(user),
             is_embedder: false,
+            grant: None,
+        }
+    }
+
+    /// The bearer of a token.
+    pub(super) fn bearer(grant: &Arc<Grant>) -> Self {
+        Self {
+            user: grant.user().clone(),
+            impersonator: grant.has_tag(&Tag::Impersonator),
+            monitor: is_monitor_grant(grant),
+            is_embedder: false,
+            grant: Some(Arc::clone(grant)),
         }
     }
 }
@@ -123,7 +176,7 @@ impl Gateway {
     pub(super) fn on_opened(&mut self, now: Now, open: &Open) {
         let known = self.who();
         let user = known.as_ref().ok().map(|known| known.user.clone());
-        match known.and_then(|known| self.enter(open, known)) {
+        match known.and_then(|known| self.enter(now, open, known)) {
             Ok((vhost, login)) => {
                 self.link.open(now);
                 self.batch.push(Work::Command(Command::ConnectionOpen {
@@ -133,7 +186,7 @@ impl Gateway {
                 }));
                 self.container = Name::from(open.container_id.as_str());
                 let info = ConnectionInfo::new(open, (&login.user, &vhost), &self.mechanism);
-                self.own_bytes += info.kept_bytes();
+                self.own_bytes += info.kept_bytes() + login.kept_bytes();
                 self.info = Some(Box::new(info));
                 self.vhost = Some(vhost);
                 self.login = Some(login);
@@ -158,7 +211,7 @@ impl Gateway {
     }
 
     /// The vhost that the peer asks for, if its user may enter it.
-    fn enter(&mut self, open: &Open, known: Known) -> Result<(Name, Login), Error> {
+    fn enter(&mut self, now: Now, open: &Open, known: Known) -> Result<(Name, Login), Error> {
         let generation = self.environment.generation();
         let registry = self.environment.registry();
         let asked = asked_vhost(open);
@@ -168,6 +221,7 @@ impl Gateway {
             impersonator,
             monitor,
             is_embedder,
+            grant,
         } = known;
         let vhost = registry
             .vhost(&name)
@@ -176,16 +230,28 @@ impl Gateway {
             let what = format_args!("user '{user}' may not enter vhost '{name}'");
             errors::unauthorized(what)
         };
-        let permissions = if is_embedder {
-            Permissions::all().ok().map(Arc::new)
+        let rights = if is_embedder {
+            let all = Permissions::all().ok();
+            all.map(|all| Rights {
+                permissions: Arc::new(all),
+                topics: None,
+            })
         } else {
-            registry.permissions(&name, &user).map(Arc::clone)
+            registry.rights(&name, &user, grant.as_ref())
         };
-        let permissions = permissions.ok_or_else(refused)?;
-        let account = registry.user(&user);
-        if account.is_none() && !is_embedder {
+        let rights = rights.ok_or_else(refused)?;
+        // A user of a token's name has nothing to do with it.
+        let account = registry.user(&user).filter(|_| grant.is_none());
+        if account.is_none() && grant.is_none() && !is_embedder {
             return Err(refused());
         }
+        let ends = match &grant {
+            Some(grant) if grant.is_over(now.wall) => {
+                return Err(errors::unauthorized(TokenError::Expired));
+            }
+            Some(grant) => now.mono.plus(grant.left_ms(now.wall)),
+            None => Millis::NEVER,
+        };
         let of_user_max = account.and_then(|account| account.limits.connections_max);
         let of_user_max = of_user_max.map(u64::from);
         let seat = self.environment.seats.take(
@@ -197,9 +263,12 @@ impl Gateway {
             impersonator,
             monitor,
             is_embedder,
-            permissions,
-            topics: registry.topic_permissions(&name, &user).map(Arc::clone),
+            permissions: rights.permissions,
+            topics: rights.topics,
+            grant,
+            ends,
             generation,
+            renewals: 0,
             serials: (
                 registry.user_serial(&user).unwrap_or_default(),
                 vhost.serial(),
@@ -213,6 +282,7 @@ impl Gateway {
     /// Applies changes of the registry: updates permissions, and closes the connection if its user
     /// or vhost was deleted. To be called before each turn.
     pub fn handle_registry(&mut self, now: Now) {
+        self.end_with_token(now);
         let generation = self.environment.generation();
         let (Some(login), Some(vhost)) = (&mut self.login, &self.vhost) else {
             return;
@@ -223,7 +293,8 @@ impl Gateway {
         login.generation = generation;
         let registry = self.environment.registry();
         let (user, in_vhost) = login.serials;
-        let gone = if !login.is_embedder && registry.user_serial(&login.user) != Some(user) {
+        let is_account = !login.is_embedder && login.grant.is_none();
+        let gone = if is_account && registry.user_serial(&login.user) != Some(user) {
             Some(format!("user '{}' was deleted", login.user))
         } else if registry.vhost(vhost).map(Vhost::serial) != Some(in_vhost) {
             Some(format!("vhost '{vhost}' was deleted"))
@@ -237,6 +308,64 @@ impl Gateway {
         if let Some(why) = gone {
             self.close(now, Some(errors::forced(why)));
         }
+    }
+
+    /// Closes the connection once its token has ended, before anything else that the peer asks is
+    /// looked at.
+    pub(super) fn end_with_token(&mut self, now: Now) {
+        let Some(login) = &mut self.login else {
+            return;
+        };
+        let Some(grant) = login.grant.as_ref() else {
+            return;
+        };
+        if !grant.is_over(now.wall) {
+            // The clock that only goes forward need not agree with the other.
+            login.ends = now.mono.plus(grant.left_ms(now.wall));
+            return;
+        }
+        if login.ends == Millis::NEVER {
+            return; // it is closing
+        }
+        login.ends = Millis::NEVER;
+        login.set_rights(None);
+        login.renewals += 1;
+        let user = login.user.clone();
+        self.note_asker();
+        let error = errors::unauthorized(TokenError::Expired);
+        self.audit_refusal("go on with a token", &user, &error);
+        self.close(now, Some(error));
+    }
+
+    /// When the end of the token is looked at next.
+    pub(super) fn token_deadline(&self) -> Option<Millis> {
+        let login = self.login.as_ref()?;
+        (login.ends != Millis::NEVER).then_some(login.ends)
+    }
+
+    /// Takes another token in place of the one that the peer logged in with, if it is of the same
+    /// user and for this vhost.
+    pub(super) fn renew(&mut self, now: Now, proven: &Proven) -> Result<(), RenewalError> {
+        let (Some(login), Some(vhost)) = (&mut self.login, &self.vhost) else {
+            return Err(RenewalError::NoToken);
+        };
+        let (Some(before), Proven::Bearer(grant)) = (&login.grant, proven) else {
+            return Err(RenewalError::NoToken);
+        };
+        if before.is_over(now.wall) {
+            return Err(RenewalError::Token(TokenError::Expired));
+        }
+        if grant.user() != &login.user {
+            return Err(RenewalError::Token(TokenError::OtherUser));
+        }
+        let registry = self.environment.registry();
+        let rights = registry.rights(vhost, &login.user, Some(grant));
+        let rights = rights.ok_or_else(|| RenewalError::Vhost(vhost.clone()))?;
+        self.own_bytes = self.own_bytes.saturating_sub(login.kept_bytes());
+        login.renew(now, grant, rights);
+        self.own_bytes += login.kept_bytes();
+        self.note_asker();
+        Ok(())
     }
 
     /// Sets the user for management requests, with its current permissions.
@@ -313,6 +442,20 @@ impl Gateway {
                 self.environment.audit.granted(&asked, status);
             }
             Err(error) => self.environment.audit.refused(&asked, &error),
+        }
+    }
+
+    /// Logs in the audit log that a token took the place of another, or why not.
+    pub(super) fn audit_put_token(&self, refused: Option<&str>) {
+        let user = self.user().cloned().unwrap_or_default();
+        let vhost = self.vhost.as_ref().map_or("", Name::as_str);
+        let asked = self.asked((&user, vhost), ("renew token", ""));
+        match refused {
+            None => self
+                .environment
+                .audit
+                .granted(&asked, Status::NoContent.code()),
+            Some(why) => self.environment.audit.refused(&asked, &why),
         }
     }
 

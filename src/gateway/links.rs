@@ -69,6 +69,10 @@ pub(super) enum LinkKind {
     Request(PairHalf),
     /// The peer receives management answers.
     Response(PairHalf),
+    /// The peer sends tokens to `$cbs`.
+    PutToken(PairHalf),
+    /// The peer is told what became of tokens.
+    TokenStatus(PairHalf),
 }
 
 impl LinkKind {

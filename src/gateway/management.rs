@@ -5,7 +5,6 @@ use super::attach::LinkIds;
 use super::connection::AwaitedAnswer;
 use super::errors;
 use super::links::{Link, LinkId, LinkKind, PairHalf, SentDeliveries};
-use super::work::{Request, Work};
 use crate::base::limits::MANAGEMENT_REQUEST_BYTES_MAX;
 use crate::base::uncount;
 #[cfg(test)]
@@ -22,7 +21,7 @@ use crate::wire::performative::{
 /// Link property that both halves of a pair must have.
 const PAIRED: &str = "paired";
 /// Credit for requests of one pair, and so the number of unanswered ones (as RabbitMQ).
-const REQUEST_CREDIT: u32 = 8;
+pub(super) const REQUEST_CREDIT: u32 = 8;
 
 /// Whether an attach asks for one half of a pair: `paired` is true, and the requesting half sends
 /// settled.
@@ -115,13 +114,7 @@ impl Gateway {
         });
         match other {
             Some((response, true)) => match Prepared::read(payload) {
-                Ok(prepared) => {
-                    let request = Request {
-                        to: response,
-                        prepared,
-                    };
-                    self.batch.push(Work::Manage(Box::new(request)));
-                }
+                Ok(prepared) => self.begin_request(response, prepared),
                 Err(error) => self.refuse_request(request, response, &error),
             },
             Some((_, false)) => {
@@ -140,7 +133,7 @@ impl Gateway {
     /// Gives the peer more credit for requests once half of it is used.
     pub(super) fn give_request_credit(&mut self, handle: LinkHandle) {
         if let Some(Link {
-            kind: LinkKind::Request(half),
+            kind: LinkKind::Request(half) | LinkKind::PutToken(half),
             ..
         }) = self.links.by_handle(handle)
             && half.credit <= REQUEST_CREDIT / 2
@@ -190,7 +183,7 @@ impl Gateway {
         let Some(link) = self.links.by_id(response) else {
             return;
         };
-        let LinkKind::Response(half) = &mut link.kind else {
+        let (LinkKind::Response(half) | LinkKind::TokenStatus(half)) = &mut link.kind else {
             return;
         };
         uncount!(half.pending, 1, "a request that is answered was counted");

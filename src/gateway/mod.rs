@@ -17,6 +17,7 @@
 mod address;
 mod attach;
 mod audit;
+mod cbs;
 mod connection;
 mod consumer;
 mod coordinator;
@@ -34,6 +35,7 @@ mod pattern;
 mod presettled;
 mod publish;
 mod publisher;
+mod renewal;
 mod sasl;
 mod seats;
 mod stream;

@@ -260,7 +260,7 @@ impl Gateway {
         self.check_right(Right::Write, &route.exchange, "exchange")
             .map_err(Refusal::Detach)?;
         let login = self.login.as_ref();
-        let topic = login.and_then(|login| login.topic(&route.exchange).cloned());
+        let topic = login.and_then(|login| login.topic(&route.exchange));
         if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
             publisher.checked = generation;
             publisher.topic.clone_from(&topic);

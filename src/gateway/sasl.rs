@@ -2,17 +2,19 @@
 //!
 //! ```text
 //!  init PLAIN ------------------> Checking --handle_login--> outcome
-//!       PLAIN, no response -> Plain --response--^                ^
+//!       OAUTHBEARER, XOAUTH2 --^                                 ^
+//!       PLAIN and these, no response -> Awaited --response--^    |
 //!       SCRAM-* ------------> ScramLast --response---------------|
 //!       SCRAM-*, no response -> ScramFirst --response-> ScramLast|
 //!       EXTERNAL, ANONYMOUS -------------------------------------'
-//! A password in clear is checked by the owner of the gateway, which may take its time:
+//! ```
+//! A password in clear, or a token, is checked by the owner of the gateway, which may take its time:
 //! [`Gateway::poll_login`].
 
 use super::Gateway;
 use super::handshake::Known;
 use crate::access::{
-    self, ClientFirst, Credentials, LoginError, LoginWay, Mechanism, ScramExchange, ScramHash,
+    self, ClientFirst, LoginError, LoginWay, Mechanism, Proof, Proven, ScramExchange, ScramHash,
 };
 use crate::base::{Name, Now};
 use crate::wire::sasl::SaslCode;
@@ -21,16 +23,32 @@ use crate::wire::sasl::SaslCode;
 /// misconfigured client does not reconnect at once.
 const REFUSAL_DELAY_MS: u64 = 500;
 
+/// What a client is told whose token is refused. [RFC 7628 3.2.2]
+const BEARER_REFUSED: &[u8] = br#"{"status":"invalid_token"}"#;
+
+fn parse_proof(mechanism: Mechanism, response: &[u8]) -> Result<Proof, LoginError> {
+    match mechanism {
+        Mechanism::OAuthBearer => access::parse_oauth_bearer(response).map(Proof::Token),
+        Mechanism::XOAuth2 => access::parse_xoauth2(response).map(Proof::Token),
+        Mechanism::Plain => access::parse_plain(response).map(Proof::Password),
+        Mechanism::External | Mechanism::Scram(_) | Mechanism::Anonymous => {
+            Err(LoginError::Malformed)
+        }
+    }
+}
+
 /// The state of a login.
 #[derive(Debug, Default)]
 pub(super) enum Sasl {
     /// The client has to choose a mechanism.
     #[default]
     Init,
-    /// PLAIN: the response with user and password is awaited.
-    Plain,
-    /// PLAIN: the owner of the gateway checks the password.
-    Checking,
+    /// PLAIN, OAUTHBEARER, XOAUTH2: the response with a password or a token is awaited.
+    Awaited(Mechanism),
+    /// The owner of the gateway checks the password or token of this mechanism.
+    Checking(Mechanism),
+    /// OAUTHBEARER: the client is told why, and has to answer before the outcome.
+    BearerRefused,
     /// SCRAM: the client's first message is awaited.
     ScramFirst(ScramHash),
     /// SCRAM: the client's proof is awaited.
@@ -43,7 +61,9 @@ impl Gateway {
         self.mechanism = Name::from(mechanism);
         // The engine passes only mechanisms that were offered.
         match mechanism.parse() {
-            Ok(Mechanism::Plain) => self.begin(now, Sasl::Plain, response),
+            Ok(shown @ (Mechanism::Plain | Mechanism::OAuthBearer | Mechanism::XOAuth2)) => {
+                self.begin(now, Sasl::Awaited(shown), response);
+            }
             Ok(Mechanism::Scram(hash)) => self.begin(now, Sasl::ScramFirst(hash), response),
             Ok(Mechanism::External) => {
                 let result = self.external(response_or_nothing);
@@ -69,10 +89,10 @@ impl Gateway {
 
     pub(super) fn on_sasl_response(&mut self, now: Now, response: &[u8]) {
         match std::mem::take(&mut self.sasl) {
-            Sasl::Plain => match access::parse_plain(response) {
-                Ok(credentials) => {
-                    self.sasl = Sasl::Checking;
-                    self.login_due = Some(credentials);
+            Sasl::Awaited(mechanism) => match parse_proof(mechanism, response) {
+                Ok(proof) => {
+                    self.sasl = Sasl::Checking(mechanism);
+                    self.login_due = Some(proof);
                 }
                 Err(error) => self.answer_login(now, Err(error), b""),
             },
@@ -90,7 +110,9 @@ impl Gateway {
                     Err(error) => self.answer_login(now, Err(error), b""),
                 }
             }
-            Sasl::Init | Sasl::Checking => {
+            // Whatever it answers. [RFC 7628 3.2.3]
+            Sasl::BearerRefused => self.link.sasl_outcome(SaslCode::Auth),
+            Sasl::Init | Sasl::Checking(_) => {
                 self.answer_login(now, Err(LoginError::Malformed), b"");
             }
         }
@@ -178,10 +200,15 @@ impl Gateway {
         Ok(Known::new(user))
     }
 
-    /// A password to be checked; the verdict goes to [`Gateway::handle_login`]. Each is returned
+    /// A password or a token to be checked; the verdict goes to [`Gateway::handle_login`]. Each is returned
     /// once.
-    pub fn poll_login(&mut self) -> Option<Credentials> {
+    pub fn poll_login(&mut self) -> Option<Proof> {
         self.login_due.take()
+    }
+
+    /// The way of the login that is being checked, or that a token is to renew.
+    pub fn login_way(&self) -> LoginWay {
+        LoginWay::of_mechanism(&self.mechanism)
     }
 
     /// The peer's address and how it is connected.
@@ -189,17 +216,26 @@ impl Gateway {
         &self.peer
     }
 
-    /// Handles the verdict on a password. The owner has counted it and, if it is a refusal, delayed
-    /// it.
-    pub fn handle_login(&mut self, now: Now, verdict: Result<Name, LoginError>) {
-        if !matches!(self.sasl, Sasl::Checking) {
-            return;
-        }
+    /// Handles the verdict on a password or a token. The owner has counted it and, if it is a
+    /// refusal, delayed it.
+    pub fn handle_login(&mut self, now: Now, verdict: Result<Proven, LoginError>) {
+        let Sasl::Checking(mechanism) = self.sasl else {
+            self.end_renewal(now, verdict);
+            return self.handle_events(now);
+        };
         self.sasl = Sasl::Init;
-        match verdict.and_then(|user| self.known(&user)) {
+        let known = verdict.and_then(|proven| match proven {
+            Proven::User(user) => self.known(&user),
+            Proven::Bearer(grant) => Ok(Known::bearer(&grant)),
+        });
+        match known {
             Ok(known) => {
                 self.known = Some(known);
                 self.link.sasl_outcome(SaslCode::Ok);
+            }
+            Err(_) if mechanism == Mechanism::OAuthBearer => {
+                self.sasl = Sasl::BearerRefused;
+                self.link.sasl_challenge(BEARER_REFUSED);
             }
             Err(_) => self.link.sasl_outcome(SaslCode::Auth),
         }

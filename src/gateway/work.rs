@@ -9,7 +9,7 @@ use crate::access::Permissions;
 use crate::base::{
     ConnectionId, ConsumerId, HoldBudget, Meter, Name, Now, Position, SessionId, Step, invariant,
 };
-use crate::broker::registry::TopicMap;
+use crate::broker::registry::Topics;
 use crate::broker::{self, Command, Core, Effect, Effects, Matching, Reply, Settle, SettleRun};
 use crate::management::{Caller, Outcome, Prepared, Progress};
 
@@ -113,7 +113,7 @@ pub struct Batch {
 pub(super) struct Asker {
     pub(super) user: Name,
     pub(super) permissions: Arc<Permissions>,
-    pub(super) topics: Option<Arc<TopicMap>>,
+    pub(super) topics: Option<Topics>,
     /// The broker's name, for the answers.
     pub(super) node: Name,
 }
@@ -345,7 +345,7 @@ impl Batch {
         let caller = Caller {
             user: &asker.user,
             permissions: &asker.permissions,
-            topics: asker.topics.as_deref(),
+            topics: asker.topics.as_ref(),
             connection: self.connection,
             node: &asker.node,
         };

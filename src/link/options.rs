@@ -21,6 +21,8 @@ pub struct LinkOptions {
     /// The idle-time-out to announce, in milliseconds; a peer that is silent for twice as long is
     /// closed, since peers announce half of their threshold [AMQP 2.4.5]. Default: 30,000.
     pub idle_time_out_ms: Option<u32>,
+    /// Largest frame during SASL, in bytes. Default: 8 KiB.
+    pub sasl_frame_bytes_max: usize,
     /// Time from the first byte to `open`, in milliseconds. Default: 10,000.
     pub handshake_ms: u64,
     /// The incoming window of each session, in transfer frames. Default: 400.
@@ -49,6 +51,7 @@ impl Default for LinkOptions {
             channel_max: limits::CHANNEL_MAX_DEFAULT,
             handle_max: limits::HANDLE_MAX_DEFAULT,
             idle_time_out_ms: Some(30_000),
+            sasl_frame_bytes_max: limits::HANDSHAKE_FRAME_BYTES_MAX,
             handshake_ms: 10_000,
             incoming_window: limits::SESSION_INCOMING_WINDOW,
             partial_bytes_max: 2 * limits::MESSAGE_BYTES_DEFAULT,

@@ -23,6 +23,7 @@ pub mod minute;
 mod node;
 mod operations;
 mod path;
+mod put_token;
 pub mod rates;
 mod redriving;
 mod refusal;
@@ -45,6 +46,7 @@ pub use node::handle;
 pub use node::{Answer, Audited, Caller, Outcome, Prepared, Progress, RequestError};
 pub use operations::{DeclaredQueue, DeleteIf, Operations};
 pub use path::{BindingPath, BindingsQuery};
+pub use put_token::PutToken;
 pub(crate) use redriving::{
     DryRunPlace, check_id, check_note, check_redrive_id, rate_milli, share_ppm,
 };

@@ -6,7 +6,7 @@ use crate::access::Permissions;
 use crate::base::limits::{MANAGEMENT_ANSWER_BYTES_MAX, MANAGEMENT_VALUES_MAX};
 use crate::base::{ConnectionId, Lsn, Name, Now};
 use crate::broker::binding::Binding;
-use crate::broker::registry::TopicMap;
+use crate::broker::registry::Topics;
 use crate::broker::{Core, Destination, Effects, Matching, ObjectKind};
 use crate::wire::{
     DecodeError, Reader, SectionIndex, Value, ValueKind, check_values, walk, without_leading_null,
@@ -26,7 +26,7 @@ pub struct Caller<'a> {
     /// The user's permissions in this vhost.
     pub permissions: &'a Permissions,
     /// Its topic permissions; none: all keys are permitted.
-    pub topics: Option<&'a TopicMap>,
+    pub topics: Option<&'a Topics>,
     /// The client's connection, to which exclusive queues belong.
     pub connection: ConnectionId,
     /// The broker's name, shown as leader and replica of queues.
@@ -111,6 +111,35 @@ impl Prepared {
             message_id,
             wants_warnings,
         })
+    }
+
+    /// Takes the token out of a request that renews one; none: it asks for something else, or has no
+    /// token as its body.
+    pub fn take_token(&mut self) -> Option<String> {
+        let Ok(request) = &mut self.request else {
+            return None;
+        };
+        if !matches!((request.method, &request.path), (Method::Put, Path::Token)) {
+            return None;
+        }
+        let text = match std::mem::replace(&mut request.body, Value::Null) {
+            Value::Binary(bytes) => String::from_utf8(bytes.to_vec()).ok(),
+            Value::String(text) => Some(text),
+            _ => None,
+        };
+        // What is no text is no token either: it is refused as such.
+        Some(text.unwrap_or_default())
+    }
+
+    /// The result of a request with a token, which was checked.
+    pub fn renewed(self, result: Result<(), Refusal>) -> Outcome {
+        Outcome {
+            result: result.map(|()| Success::no_content(Lsn(0))),
+            audited: self.audited,
+            message_id: self.message_id,
+            wants_warnings: self.wants_warnings,
+            lsn: Lsn(0),
+        }
     }
 
     /// Carries out the request, or a slice of it.
@@ -343,15 +372,15 @@ impl Method {
 
 /// The properties of a request. [AMQP 3.2.4]
 #[derive(Debug, Default)]
-struct Properties<'a> {
-    message_id: Option<Value>,
+pub(super) struct Properties<'a> {
+    pub(super) message_id: Option<Value>,
     to: Option<&'a str>,
     subject: Option<&'a str>,
-    reply_to: Option<&'a str>,
+    pub(super) reply_to: Option<&'a str>,
 }
 
 impl<'a> Properties<'a> {
-    fn read(index: &SectionIndex, payload: &'a [u8]) -> Result<Self, Refusal> {
+    pub(super) fn read(index: &SectionIndex, payload: &'a [u8]) -> Result<Self, Refusal> {
         if index.properties.is_absent() {
             return Ok(Self::default());
         }
@@ -449,6 +478,10 @@ impl Request {
             (Method::Delete, Path::Binding(path)) => Audited {
                 action: "unbind",
                 object: binding_object(&path.source, &path.destination, &path.key),
+            },
+            (Method::Put, Path::Token) => Audited {
+                action: "renew token",
+                object: String::new(),
             },
             _ => return None,
         })

@@ -321,7 +321,11 @@ impl Operations<'_> {
             }
         }
         self.require(Right::Read, ObjectKind::Exchange, source)?;
-        let Some(topic) = self.caller.topics.and_then(|topics| topics.get(source)) else {
+        let Some(topics) = self.caller.topics else {
+            return Ok(());
+        };
+        self.effects.meter.charge_ns(topics.get_ns());
+        let Some(topic) = topics.get(source) else {
             return Ok(());
         };
         let exchange = self.core.router().exchange_named(source);

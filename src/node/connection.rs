@@ -9,11 +9,11 @@ use super::node::Node;
 use super::outbox::Outbox;
 use super::partials::{self, Permit};
 use super::vhost::{RunOutcome, Vhost};
-use crate::access::{Credentials, LoginError, Peer};
+use crate::access::{LoginError, Peer, Proof, Proven};
 use crate::base::limits::{HELD_UP_MS_MAX, PARTIAL_FREE_BYTES};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{Charge, ConnectionId, Lsn, Millis, Name, Now};
+use crate::base::{Charge, ConnectionId, Lsn, Millis, Now};
 use crate::gateway::{Fetch, Gateway, Written};
 use crate::store::Disk;
 use crate::wire::performative::{AmqpError, Error, error};
@@ -340,13 +340,13 @@ impl<D: Disk> Connection<D> {
         self.kept.set(self.gateway.kept_bytes() + buffers as u64);
     }
 
-    /// The password of a login to be checked; the verdict goes to [`Connection::handle_login`].
-    pub(crate) fn poll_login(&mut self) -> Option<Credentials> {
+    /// The password or token of a login to be checked; the verdict goes to [`Connection::handle_login`].
+    pub(crate) fn poll_login(&mut self) -> Option<Proof> {
         self.gateway.poll_login()
     }
 
-    /// Handles the verdict on a password.
-    pub(crate) fn handle_login(&mut self, now: Now, verdict: Result<Name, LoginError>) {
+    /// Handles the verdict on a password or a token.
+    pub(crate) fn handle_login(&mut self, now: Now, verdict: Result<Proven, LoginError>) {
         self.gateway.handle_login(now, verdict);
     }
 

@@ -14,7 +14,7 @@ use crate::access::Password;
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Gauge, Lsn, Name, Signal};
 use crate::broker::redrive::{RedriveCommand, RedriveRights};
-use crate::broker::registry::{Registry, RegistryFact};
+use crate::broker::registry::{Registry, RegistryFact, Rights};
 use crate::broker::{Command, Core, CoreOptions, UpkeepCommand};
 use crate::gateway::{Bodies, Environment};
 use crate::store::Disk;
@@ -213,9 +213,13 @@ pub(crate) fn redrive_rights(
         return RedriveRights::all();
     }
     registry.user(user)?;
+    let Rights {
+        permissions,
+        topics,
+    } = registry.rights(vhost, user, None)?;
     Some(RedriveRights {
-        permissions: Arc::clone(registry.permissions(vhost, user)?),
-        topics: registry.topic_permissions(vhost, user).map(Arc::clone),
+        permissions,
+        topics,
     })
 }
 

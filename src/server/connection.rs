@@ -16,13 +16,11 @@ use super::BrokerDisk;
 use super::handle::ConnectionHandle;
 use super::shared::Shared;
 use super::stall::Stall;
-use crate::access::{LoginError, LoginWay, Mechanism};
+use crate::access::{LoginError, Proven};
 use crate::base::limits::SOCKET_DROP_MS;
-use crate::base::{Millis, Name, Now};
+use crate::base::{Millis, Now};
 use crate::node::{Connection, Output};
 
-/// The way of a password that a connection has checked.
-const PLAIN: LoginWay = LoginWay::Sasl(Mechanism::Plain);
 /// Bytes of one read: the minimum, so that idle connections take little memory, and the maximum, to
 /// which it grows while reads fill it.
 const READ_BYTES_MIN: usize = 4 * 1024;
@@ -40,8 +38,8 @@ const ALARM_LOOK_MS: u64 = 1_000;
 /// side.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// The check of a password that is under way.
-type Check = Pin<Box<dyn Future<Output = Result<Name, LoginError>> + Send>>;
+/// The check of a password or a token that is under way.
+type Check = Pin<Box<dyn Future<Output = Result<Proven, LoginError>> + Send>>;
 /// The reading of a piece of a message; none: it could not be read.
 type PieceRead = JoinHandle<Option<Bytes>>;
 
@@ -260,11 +258,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         {
             self.handle.set_info(info.clone());
         }
-        if let Some(credentials) = self.connection.poll_login() {
+        if let Some(proof) = self.connection.poll_login() {
+            let way = self.connection.gateway().login_way();
             let (logins, peer) = (self.shared.logins.clone(), self.handle.peer.clone());
-            self.login = Some(Box::pin(async move {
-                logins.login(credentials, peer, PLAIN).await
-            }));
+            self.login = Some(Box::pin(
+                async move { logins.login(proof, peer, way).await },
+            ));
         }
         self.fetch();
     }

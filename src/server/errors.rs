@@ -112,6 +112,15 @@ pub enum StartError {
     /// A file for TLS cannot be used.
     #[error("TLS file {0}")]
     Tls(#[from] TlsError),
+    /// The keys of tokens cannot be used.
+    #[error("keys of tokens, {source_of}: {why}")]
+    Jwks {
+        /// The file or URL as configured.
+        source_of: String,
+        /// What is wrong with it.
+        #[source]
+        why: Cause,
+    },
     /// The definitions of the settings cannot be imported.
     #[error("definitions file {file}: {why}")]
     Definitions {

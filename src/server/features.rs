@@ -20,6 +20,12 @@ pub(super) fn check(settings: &Settings) -> Result<(), StartError> {
             tls,
             "tls",
         ),
+        (
+            "oauth2-jwks",
+            settings.oauth2_jwks.is_some(),
+            cfg!(feature = "oauth2"),
+            "oauth2",
+        ),
     ];
     let missing = needs
         .into_iter()

@@ -1,4 +1,4 @@
-//! Checking of passwords, off the threads that serve connections: used by AMQP and HTTP.
+//! Checking of passwords and tokens, off the threads that serve connections: used by AMQP and HTTP.
 //!
 //! ```text
 //!  login -- too many failures? -- known for a minute? -- queue -- two at once: the hash -- verdict
@@ -12,8 +12,10 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::clock::SystemClock;
+use super::tokens::Tokens;
 use crate::access::{
-    Credentials, LoginError, LoginWay, PasswordHash, Peer, User, check_authorization, check_place,
+    AccessToken, Credentials, LoginError, LoginWay, PasswordHash, Peer, Proof, Proven, TokenError,
+    User, check_authorization, check_place,
 };
 use crate::base::{Millis, Name};
 use crate::gateway::Environment;
@@ -27,10 +29,12 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(8);
 /// which users exist, guessing takes long, and a misconfigured client does not reconnect at once.
 const REFUSAL_MS: u64 = 500;
 
-/// Checks passwords. Cheap to clone.
+/// Checks passwords and tokens. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Logins {
     environment: Arc<Environment>,
+    /// The checks of tokens; none: no tokens are taken.
+    tokens: Option<Arc<Tokens>>,
     clock: SystemClock,
     hashes: Arc<Semaphore>,
     queue: Arc<Semaphore>,
@@ -39,9 +43,14 @@ pub(super) struct Logins {
 }
 
 impl Logins {
-    pub(super) fn new(environment: Arc<Environment>, clock: SystemClock) -> Self {
+    pub(super) fn new(
+        environment: Arc<Environment>,
+        tokens: Option<Arc<Tokens>>,
+        clock: SystemClock,
+    ) -> Self {
         Self {
             environment,
+            tokens,
             clock,
             hashes: Arc::new(Semaphore::new(HASHES_MAX)),
             queue: Arc::new(Semaphore::new(QUEUE_MAX)),
@@ -49,17 +58,30 @@ impl Logins {
         }
     }
 
-    /// Checks that this is a user's password, and that it may log in from this address; returns its
-    /// name. Refusals are counted, logged and delayed.
+    /// Checks that this is a user's password, and that it may log in from this address, or that it
+    /// is a good token, also as a password; returns who that is. Refusals are counted, logged and
+    /// delayed.
     pub(super) async fn login(
         &self,
-        credentials: Credentials,
+        proof: Proof,
         peer: Peer,
         way: LoginWay,
-    ) -> Result<Name, LoginError> {
+    ) -> Result<Proven, LoginError> {
         let asked = self.now();
-        let user = credentials.user.clone();
-        let result = self.check(credentials, &peer).await;
+        let (user, result) = match self.token_of(proof) {
+            Ok(token) => {
+                let tokens = self.tokens.as_ref();
+                let user = tokens.map(|tokens| tokens.claimed_user(&token.text));
+                let user = user.unwrap_or_default();
+                let result = self.check_token(token, &user, &peer).await;
+                (user, result)
+            }
+            Err(credentials) => {
+                let user = credentials.user.clone();
+                let result = self.check(credentials, &peer).await.map(Proven::User);
+                (user, result)
+            }
+        };
         let verdict = result.as_ref().map(|_| ()).map_err(|error| *error);
         self.environment
             .note_login(self.now(), &peer, (way, &user), verdict);
@@ -73,6 +95,55 @@ impl Logins {
     /// Number of slow hashes computed so far.
     pub(super) fn hashed(&self) -> u64 {
         self.hashed.load(Ordering::Relaxed)
+    }
+
+    /// Whether keys of tokens are to be fetched that were not loaded yet.
+    pub(super) fn has_tokens_to_fetch(&self) -> bool {
+        let tokens = self.tokens.as_ref();
+        tokens.is_some_and(|tokens| tokens.is_without_keys())
+    }
+
+    /// Loads the keys of tokens again.
+    pub(super) async fn reload_keys(&self) {
+        if let Some(tokens) = &self.tokens {
+            Arc::clone(tokens).reload().await;
+        }
+    }
+
+    /// The token that is shown, perhaps as the password of whatever user; else the password.
+    fn token_of(&self, proof: Proof) -> Result<AccessToken, Credentials> {
+        let credentials = match proof {
+            Proof::Token(token) => return Ok(token),
+            Proof::Password(credentials) => credentials,
+        };
+        let tokens = self.tokens.as_ref();
+        let is_token = tokens.is_some_and(|tokens| tokens.is_token(&credentials.password));
+        if !is_token || check_authorization(&credentials).is_err() {
+            return Err(credentials);
+        }
+        Ok(AccessToken {
+            authorization_id: String::new(),
+            text: credentials.password,
+        })
+    }
+
+    async fn check_token(
+        &self,
+        token: AccessToken,
+        user: &str,
+        peer: &Peer,
+    ) -> Result<Proven, LoginError> {
+        let none = LoginError::Token(TokenError::NotConfigured);
+        let tokens = self.tokens.as_ref().ok_or(none)?;
+        let source = peer.address.ip();
+        let _place = self.queue.try_acquire().map_err(|_| LoginError::Busy)?;
+        self.charge(source, user)?;
+        let grant = tokens.check(token.text, self.clock).await?;
+        if !token.authorization_id.is_empty() && token.authorization_id != **grant.user() {
+            return Err(LoginError::AuthorizationId);
+        }
+        self.environment.guard.lock().forgive(source, user);
+        Ok(Proven::Bearer(grant))
     }
 
     async fn check(&self, credentials: Credentials, peer: &Peer) -> Result<Name, LoginError> {

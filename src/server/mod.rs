@@ -42,6 +42,8 @@ mod http;
 #[cfg(feature = "http")]
 mod importing;
 mod journal;
+#[cfg(feature = "oauth2")]
+mod jwks;
 #[cfg(feature = "http")]
 mod kept_groups;
 #[cfg(feature = "http")]
@@ -79,6 +81,8 @@ mod streams;
 mod timer;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
+#[cfg_attr(not(feature = "oauth2"), path = "no_tokens.rs")]
+mod tokens;
 mod told;
 #[cfg(feature = "http")]
 mod topology;

@@ -1,16 +1,17 @@
 //! Who is logged in to the page: in memory, bounded, for as long as the user stays who it was.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use super::setup::random;
-use crate::access::User;
-use crate::base::Millis;
+use crate::access::{Grant, User};
 use crate::base::limits::{PAGE_SESSION_IDLE_MS, PAGE_SESSION_MS_MAX, PAGE_SESSIONS_MAX};
 use crate::base::locks::{RankedMutex, rank};
+use crate::base::{Charge, Gauge, Millis, Name, Now};
 use crate::broker::registry::Registry;
 
 /// Bytes of randomness in a cookie and in a token.
@@ -23,28 +24,51 @@ type SessionKey = [u8; 32];
 #[derive(Debug, Default)]
 pub(super) struct PageSessions(RankedMutex<rank::PageSessions, BTreeMap<SessionKey, Kept>>);
 
+/// Who logged in to the page.
+#[derive(Clone, Debug)]
+pub(super) enum Holder {
+    /// A user, as it was at login.
+    User(Box<User>),
+    /// The bearer of a token.
+    Bearer(Arc<Grant>),
+}
+
+impl Holder {
+    fn name(&self) -> &Name {
+        match self {
+            Self::User(user) => &user.name,
+            Self::Bearer(grant) => grant.user(),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Kept {
-    /// The user as it was at login.
-    user: User,
-    /// Its number, which another user of its name does not have.
+    holder: Holder,
+    /// The number of a user, which another user of its name does not have.
     serial: u64,
     token: String,
     begun: Millis,
     seen: Millis,
+    /// The memory of what a token grants.
+    _charge: Charge,
 }
 
 impl Kept {
-    /// Whether it lasts, and its user is still who it was.
-    fn is_good(&self, now: Millis, registry: &Registry) -> bool {
-        let user = registry.user(&self.user.name);
-        let serial = registry.user_serial(&self.user.name);
-        serial == Some(self.serial)
-            && now.since(self.seen) < PAGE_SESSION_IDLE_MS
-            && now.since(self.begun) < PAGE_SESSION_MS_MAX
-            && user.is_some_and(|user| {
-                user.password == self.user.password && user.tags == self.user.tags
-            })
+    /// Whether it lasts, and its user is still who it was, or its token has not ended.
+    fn is_good(&self, now: Now, registry: &Registry) -> bool {
+        if now.mono.since(self.seen) >= PAGE_SESSION_IDLE_MS
+            || now.mono.since(self.begun) >= PAGE_SESSION_MS_MAX
+        {
+            return false;
+        }
+        let before = match &self.holder {
+            Holder::Bearer(grant) => return !grant.is_over(now.wall),
+            Holder::User(user) => user,
+        };
+        let user = registry.user(&before.name);
+        let is_same = |user: &User| user.password == before.password && user.tags == before.tags;
+        registry.user_serial(&before.name) == Some(self.serial) && user.is_some_and(is_same)
     }
 }
 
@@ -57,14 +81,21 @@ pub(super) struct Begun {
 }
 
 impl PageSessions {
-    /// Begins a session of a user who just logged in.
-    pub(super) fn begin(&self, now: Millis, user: &User, registry: &Registry) -> Begun {
+    /// Begins a session of somebody who just logged in; what its token grants is charged to the
+    /// gauge.
+    pub(super) fn begin(
+        &self,
+        now: Now,
+        holder: Holder,
+        (registry, kept): (&Registry, &Gauge),
+    ) -> Begun {
         let (cookie, token) = (secret(), secret());
         let mut sessions = self.0.lock();
         if sessions.len() >= PAGE_SESSIONS_MAX {
             let idle = |of_user: bool| {
                 let sessions = sessions.iter();
-                let meant = sessions.filter(|(_, kept)| !of_user || kept.user.name == user.name);
+                let meant =
+                    sessions.filter(|(_, kept)| !of_user || kept.holder.name() == holder.name());
                 let longest = meant.min_by_key(|(_, kept)| kept.seen);
                 longest.map(|(key, _)| *key)
             };
@@ -72,25 +103,30 @@ impl PageSessions {
                 sessions.remove(&key);
             }
         }
+        let granted_bytes = match &holder {
+            Holder::User(_) => 0,
+            Holder::Bearer(grant) => grant.kept_bytes(),
+        };
         let kept = Kept {
-            user: user.clone(),
-            serial: registry.user_serial(&user.name).unwrap_or_default(),
+            _charge: kept.charge(granted_bytes),
+            serial: registry.user_serial(holder.name()).unwrap_or_default(),
+            holder,
             token: token.clone(),
-            begun: now,
-            seen: now,
+            begun: now.mono,
+            seen: now.mono,
         };
         sessions.insert(key(&cookie), kept);
         Begun { cookie, token }
     }
 
-    /// The user of a session, as it was at login, and its token; none: it is over, or there never
+    /// Who holds a session, and its token; none: it is over, or there never
     /// was one.
     pub(super) fn find(
         &self,
-        now: Millis,
+        now: Now,
         cookie: &str,
         registry: &Registry,
-    ) -> Option<(User, String)> {
+    ) -> Option<(Holder, String)> {
         let key = key(cookie);
         let mut sessions = self.0.lock();
         let kept = sessions.get_mut(&key)?;
@@ -98,8 +134,8 @@ impl PageSessions {
             sessions.remove(&key);
             return None;
         }
-        kept.seen = now;
-        Some((kept.user.clone(), kept.token.clone()))
+        kept.seen = now.mono;
+        Some((kept.holder.clone(), kept.token.clone()))
     }
 
     /// Ends a session.
@@ -120,7 +156,7 @@ fn key(cookie: &str) -> SessionKey {
 mod tests {
     use super::*;
     use crate::access::{Tag, UserLimits};
-    use crate::base::Name;
+    use crate::base::Timestamp;
     use crate::broker::registry::RegistryFact;
 
     const MINUTE: u64 = 60_000;
@@ -135,6 +171,17 @@ mod tests {
         }
     }
 
+    fn at(ms: u64) -> Now {
+        Now {
+            mono: Millis(ms),
+            wall: Timestamp(i64::try_from(ms).unwrap()),
+        }
+    }
+
+    fn holder(user: &User) -> Holder {
+        Holder::User(Box::new(user.clone()))
+    }
+
     fn registry(users: &[User]) -> Registry {
         let mut registry = Registry::default();
         for user in users {
@@ -147,20 +194,20 @@ mod tests {
     fn a_session_ends_when_it_is_idle_or_old() {
         let (sessions, ann) = (PageSessions::default(), user("ann"));
         let registry = registry(std::slice::from_ref(&ann));
-        let begun = sessions.begin(Millis(0), &ann, &registry);
-        let at = |minutes: u64| {
-            let found = sessions.find(Millis(minutes * MINUTE), &begun.cookie, &registry);
+        let begun = sessions.begin(at(0), holder(&ann), (&registry, &Gauge::default()));
+        let after = |minutes: u64| {
+            let found = sessions.find(at(minutes * MINUTE), &begun.cookie, &registry);
             found.map(|(_, token)| token)
         };
         for minutes in (0..720).step_by(29) {
-            assert_eq!(at(minutes), Some(begun.token.clone()), "{minutes}");
+            assert_eq!(after(minutes), Some(begun.token.clone()), "{minutes}");
         }
-        assert_eq!(at(720), None, "twelve hours are over");
-        let begun = sessions.begin(Millis(0), &ann, &registry);
-        let idle = Millis(30 * MINUTE);
+        assert_eq!(after(720), None, "twelve hours are over");
+        let begun = sessions.begin(at(0), holder(&ann), (&registry, &Gauge::default()));
+        let idle = at(30 * MINUTE);
         assert!(sessions.find(idle, &begun.cookie, &registry).is_none());
         assert!(
-            sessions.find(Millis(1), &begun.cookie, &registry).is_none(),
+            sessions.find(at(1), &begun.cookie, &registry).is_none(),
             "it is gone"
         );
     }
@@ -182,23 +229,39 @@ mod tests {
             registry(&[user("bob")]),
             anew,
         ] {
-            let begun = sessions.begin(Millis(0), &ann, &before);
-            assert!(sessions.find(Millis(1), &begun.cookie, &changed).is_none());
+            let begun = sessions.begin(at(0), holder(&ann), (&before, &Gauge::default()));
+            assert!(sessions.find(at(1), &begun.cookie, &changed).is_none());
         }
+    }
+
+    #[test]
+    fn a_session_of_a_token_ends_with_it() {
+        let (sessions, ann) = (PageSessions::default(), user("ann"));
+        let expires = Timestamp(5_000);
+        let grant = Grant::new(ann.name.clone(), expires, ["tag:management"]).unwrap();
+        // What becomes of a user of its name does not matter.
+        let registry = registry(&[]);
+        let (gauge, grant) = (Gauge::default(), Arc::new(grant));
+        let holder = Holder::Bearer(Arc::clone(&grant));
+        let begun = sessions.begin(at(0), holder, (&registry, &gauge));
+        assert_eq!(gauge.bytes(), grant.kept_bytes());
+        let lasts = |ms: u64| sessions.find(at(ms), &begun.cookie, &registry).is_some();
+        assert!(lasts(4_999) && !lasts(5_000));
+        assert_eq!(gauge.bytes(), 0);
     }
 
     #[test]
     fn there_are_so_many_and_a_user_ends_its_own_first() {
         let (sessions, ann, bob) = (PageSessions::default(), user("ann"), user("bob"));
         let registry = registry(&[ann.clone(), bob.clone()]);
-        let of_bob = sessions.begin(Millis(0), &bob, &registry);
+        let of_bob = sessions.begin(at(0), holder(&bob), (&registry, &Gauge::default()));
         for number in 1..PAGE_SESSIONS_MAX as u64 + 10 {
-            sessions.begin(Millis(number), &ann, &registry);
+            sessions.begin(at(number), holder(&ann), (&registry, &Gauge::default()));
         }
         assert_eq!(sessions.0.lock().len(), PAGE_SESSIONS_MAX);
         assert!(
             sessions
-                .find(Millis(9_999), &of_bob.cookie, &registry)
+                .find(at(9_999), &of_bob.cookie, &registry)
                 .is_some()
         );
         assert_ne!(of_bob.cookie, of_bob.token);
@@ -206,7 +269,7 @@ mod tests {
         sessions.end(&of_bob.cookie);
         assert!(
             sessions
-                .find(Millis(9_999), &of_bob.cookie, &registry)
+                .find(at(9_999), &of_bob.cookie, &registry)
                 .is_none()
         );
     }

@@ -235,6 +235,7 @@ impl StartError {
             | Self::Registry(_)
             | Self::Pattern(_)
             | Self::Tls(_)
+            | Self::Jwks { .. }
             | Self::Definitions { .. }
             | Self::LogFilter { .. } => EXIT_USAGE,
             Self::Listen { .. } | Self::Data { .. } | Self::Runtime { .. } => EXIT_FAILURE,

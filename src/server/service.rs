@@ -78,6 +78,8 @@ fn follow(shared: &Shared, log: &LogControl, old: &Settings, new: &Settings) {
             Err(error) => tracing::error!(%error, "the files for TLS that are in use stay"),
         }
     }
+    let logins = shared.logins.clone();
+    shared.spawn(async move { logins.reload_keys().await });
     let live = live::follow(shared, old, new);
     for setting in changed
         .iter()

@@ -365,6 +365,7 @@ fn options(settings: &Settings, registry: &Registry, seed: Seed) -> GatewayOptio
         enabled: enabled.collect(),
         plain_without_tls: settings.plain_without_tls,
         has_anonymous: anonymous_user.is_some(),
+        takes_tokens: settings.oauth2_jwks.is_some(),
     };
     let idle = idle_time_out_ms(settings);
     let link = LinkOptions {

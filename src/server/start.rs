@@ -13,6 +13,7 @@ use super::rates;
 use super::recover::{self, Recovered};
 use super::shared::{ConnectionRates, Shared, Threads};
 use super::sockets::Listeners;
+use super::tokens::Tokens;
 use super::{alarm, checkpoint, journal, notes, paging, setup, told};
 use crate::base::Gauge;
 use crate::base::locks::{RankedMutex, RankedRwLock};
@@ -28,6 +29,7 @@ pub(super) async fn start(
 ) -> Result<(Arc<Shared>, Listeners), StartError> {
     let seed = setup::seed();
     let (clock, kept) = (SystemClock::start(), Gauge::default());
+    let tokens = Tokens::new(&settings)?;
     let listeners = Listeners::bind(&settings).await?;
     let Recovered {
         cores,
@@ -43,7 +45,7 @@ pub(super) async fn start(
     let journal = committer.map(journal::start).transpose().map_err(fail)?;
     let shared = Arc::new(Shared {
         clock,
-        logins: Logins::new(Arc::clone(&node.environment), clock),
+        logins: Logins::new(Arc::clone(&node.environment), tokens, clock),
         tls: listeners.tls(),
         live: RankedRwLock::new(settings.clone()),
         settings,
@@ -91,6 +93,10 @@ fn watch(shared: &Arc<Shared>) {
     };
     let pager = Arc::clone(&shared.node.pager);
     shared.spawn(alarm::watch(shared.node.watch(), pager, limits));
+    let logins = shared.logins.clone();
+    if logins.has_tokens_to_fetch() {
+        shared.spawn(async move { logins.reload_keys().await });
+    }
     shared.spawn(told::tell_rest(Arc::clone(shared)));
     shared.spawn(notes::look(Arc::clone(shared)));
     #[cfg(feature = "http")]

@@ -9,6 +9,7 @@
 
 pub mod mutator;
 pub mod raw;
+pub mod tokens;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

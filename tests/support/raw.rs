@@ -161,14 +161,19 @@ impl Raw {
 
     fn log_in(mut self, user: &str) -> Self {
         let login = format!("\0{user}\0{user}");
-        let init = [symbol("PLAIN"), binary(login.as_bytes())];
+        let accepted = self.log_in_by("PLAIN", login.as_bytes());
+        assert!(accepted, "{user} may not log in");
+        self
+    }
+
+    /// Logs in by a mechanism with this response; whether it may.
+    pub fn log_in_by(&mut self, mechanism: &str, response: &[u8]) -> bool {
+        let init = [symbol(mechanism), binary(response)];
         self.send(SASL_HEADER);
         self.send(&frame(1, 0, &performative(0x41, &init)));
         self.send(AMQP_HEADER);
         let outcome = self.wait_for(0x44);
-        let accepted = outcome.body.windows(2).any(|part| part == ubyte(0));
-        assert!(accepted, "{user} may not log in: {outcome:x?}");
-        self
+        outcome.body.windows(2).any(|part| part == ubyte(0))
     }
 
     /// Connects, logs in, opens and begins a session on channel 0.
@@ -187,7 +192,8 @@ impl Raw {
         Self::connect_with_little_room(port).log_in("guest").open()
     }
 
-    fn open(mut self) -> Self {
+    /// Opens and begins a session on channel 0.
+    pub fn open(mut self) -> Self {
         self.perform(OPEN, &[text("raw"), text("localhost")]);
         self.begin(0);
         self.wait_for(OPEN);
@@ -261,7 +267,12 @@ impl Raw {
 
     /// A connection of a user whose password is its name, with a pair of links to `/management`.
     pub fn managing(port: u16, user: &str) -> Self {
-        let mut raw = Self::begun_as(port, user);
+        Self::begun_as(port, user).manages()
+    }
+
+    /// The same connection with a pair of links to `/management`.
+    pub fn manages(mut self) -> Self {
+        let raw = &mut self;
         for (handle, receiver) in [(0, false), (1, true)] {
             let mut fields = attach(handle, receiver, "/management");
             fields[0] = text("pair");
@@ -274,7 +285,7 @@ impl Raw {
             raw.wait_for(ATTACH);
         }
         raw.credit(1, 0xffff_fffb, 1_000);
-        raw
+        self
     }
 
     /// Sends a request with this number to `/management`, and waits for the answer.

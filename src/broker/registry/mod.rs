@@ -6,6 +6,7 @@ mod fact;
 mod import;
 mod memory;
 mod restoring;
+mod rights;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ pub use error::{RegistryError, check_name};
 pub use fact::RegistryFact;
 pub use import::Import;
 pub use restoring::{Piece, RestoringAll};
+pub use rights::{Rights, Topics};
 
 /// The vhost of connections that name none.
 pub const DEFAULT_VHOST: &str = "/";

@@ -112,6 +112,10 @@ words!(
         ScramSha256 = "SCRAM-SHA-256",
         /// By the password in clear.
         Plain = "PLAIN",
+        /// By an access token.
+        OAuthBearer = "OAUTHBEARER",
+        /// By an access token, in an older form.
+        XOAuth2 = "XOAUTH2",
         /// As the user that is configured for anonymous peers.
         Anonymous = "ANONYMOUS"
     }

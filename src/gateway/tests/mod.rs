@@ -1,6 +1,7 @@
 //! Gateways between client engines and a core, all in memory under a fake clock.
 
 mod attach;
+mod bearers;
 mod browsing;
 mod consume;
 mod dynamic;

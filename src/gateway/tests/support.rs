@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::access::{
-    self, Credentials, LoginError, Mechanism, Mechanisms, PasswordHash, Peer, Permissions,
-    SECRET_BYTES, Secret, User, UserLimits,
+    self, Grant, LoginError, Mechanism, Mechanisms, PasswordHash, Peer, Permissions, Proof, Proven,
+    SECRET_BYTES, Secret, TokenError, User, UserLimits,
 };
 use crate::base::{ConnectionId, HoldBudget, Lsn, Millis, Name, Now, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
@@ -153,8 +153,13 @@ fn registry() -> Registry {
     registry
 }
 
-/// What the server does with a password, at once.
-fn check(environment: &Environment, credentials: &Credentials) -> Result<Name, LoginError> {
+/// What the server does with a password or a token, at once: a token says what it grants, as
+/// `USER EXPIRES_MS SCOPE ...`.
+fn check(environment: &Environment, proof: &Proof) -> Result<Proven, LoginError> {
+    let credentials = match proof {
+        Proof::Token(token) => return bearer(&token.text),
+        Proof::Password(credentials) => credentials,
+    };
     access::check_authorization(credentials)?;
     let registry = environment.registry();
     let user = registry.user(&credentials.user);
@@ -162,7 +167,17 @@ fn check(environment: &Environment, credentials: &Credentials) -> Result<Name, L
     if !password.is_some_and(|password| password.hash.verify(credentials.password.as_bytes())) {
         return Err(LoginError::Credentials);
     }
-    Ok(Name::from(&*credentials.user))
+    Ok(Proven::User(Name::from(&*credentials.user)))
+}
+
+fn bearer(token: &str) -> Result<Proven, LoginError> {
+    let mut words = token.split(' ');
+    let (Some(user), Some(expires)) = (words.next(), words.next()) else {
+        return Err(LoginError::Token(TokenError::Malformed));
+    };
+    let expires = Timestamp(expires.parse().unwrap());
+    let grant = Grant::new(Name::from(user), expires, words).unwrap();
+    Ok(Proven::Bearer(Arc::new(grant)))
 }
 
 pub(super) fn options() -> GatewayOptions {
@@ -181,6 +196,7 @@ pub(super) fn options() -> GatewayOptions {
             enabled: Mechanism::ALL.to_vec(),
             plain_without_tls: false,
             has_anonymous: false,
+            takes_tokens: true,
         },
         secret: Secret([9; SECRET_BYTES]),
         message_bytes_max: 1 << 24,
@@ -254,12 +270,27 @@ impl Scene {
         hostname: Option<&str>,
         max_frame_size: u32,
     ) -> usize {
+        let sasl = ClientSasl::plain(user, password);
+        let client = self.add_client(sasl, hostname, max_frame_size);
+        let owner = &mut self.clients[client];
+        owner.session = owner.engine.begin();
+        self.drive();
+        client
+    }
+
+    /// A client that logs in like this; it has no session.
+    pub(super) fn add_client(
+        &mut self,
+        sasl: ClientSasl,
+        hostname: Option<&str>,
+        max_frame_size: u32,
+    ) -> usize {
         let identity = Identity {
             container_id: "client".to_owned(),
             ..Identity::default()
         };
         let options = ClientOptions {
-            sasl: Some(ClientSasl::plain(user, password)),
+            sasl: Some(sasl),
             hostname: hostname.map(str::to_owned),
             options: LinkOptions {
                 identity,
@@ -281,9 +312,6 @@ impl Scene {
         });
         let index = self.clients.len() - 1;
         self.drive();
-        let client = &mut self.clients[index];
-        client.session = client.engine.begin();
-        self.drive();
         index
     }
 
@@ -304,8 +332,8 @@ impl Scene {
     pub(super) fn turn(&mut self, index: usize) -> bool {
         let mut moved = self.move_out(index);
         let (now, client) = (self.now, &mut self.clients[index]);
-        if let Some(credentials) = client.gateway.poll_login() {
-            let verdict = check(&self.environment, &credentials);
+        if let Some(proof) = client.gateway.poll_login() {
+            let verdict = check(&self.environment, &proof);
             client.gateway.handle_login(now, verdict);
         }
         while self.clients[index].gateway.has_work() {
@@ -368,6 +396,14 @@ impl Scene {
         }
         self.released.append(&mut self.effects.released);
         self.effects.clear();
+    }
+
+    /// Has each gateway look at the registry and the end of its token, as before each turn.
+    pub(super) fn follow_registry(&mut self) {
+        for client in &mut self.clients {
+            client.gateway.handle_registry(self.now);
+        }
+        self.drive();
     }
 
     /// Lets time pass; what is due in the core is done and told.

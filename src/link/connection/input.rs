@@ -37,7 +37,9 @@ impl Connection {
         if self.phase.awaits_header() {
             return self.handle_header(input);
         }
-        let size_max = if self.phase.is_handshake() {
+        let size_max = if self.phase == Phase::Sasl {
+            self.options.sasl_frame_bytes_max
+        } else if self.phase.is_handshake() {
             limits::HANDSHAKE_FRAME_BYTES_MAX
         } else {
             self.options.max_frame_size as usize

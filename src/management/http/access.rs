@@ -1,10 +1,13 @@
 //! Access of users to routes, by tags and permissions. RabbitMQ's rules.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::access::{Credentials, Tag, User};
+use crate::access::{AccessToken, Credentials, Grant, Permissions, Proof, Tag, User, bearer_token};
 use crate::base::Name;
+use crate::broker::registry::{Registry, Topics};
 use crate::deaths::Viewer;
 
 use super::failure::Failure;
@@ -57,6 +60,8 @@ pub struct Identity {
     pub name: Name,
     /// The user's tags.
     pub tags: Vec<Tag>,
+    /// What its token grants; none: it is a user of the registry.
+    pub grant: Option<Arc<Grant>>,
 }
 
 impl Identity {
@@ -65,7 +70,48 @@ impl Identity {
         Self {
             name: user.name.clone(),
             tags: user.tags.clone(),
+            grant: None,
         }
+    }
+
+    /// The identity of the bearer of a token.
+    pub fn bearer(grant: &Arc<Grant>) -> Self {
+        Self {
+            name: grant.user().clone(),
+            tags: grant.tags().to_vec(),
+            grant: Some(Arc::clone(grant)),
+        }
+    }
+
+    /// Its permissions in a vhost; none: it may not enter, or the vhost does not exist.
+    pub fn permissions(&self, registry: &Registry, vhost: &str) -> Option<Arc<Permissions>> {
+        match &self.grant {
+            None => registry.permissions(vhost, &self.name).map(Arc::clone),
+            Some(grant) => {
+                registry.vhost(vhost)?;
+                grant.permissions(vhost).map(Arc::new)
+            }
+        }
+    }
+
+    /// Its topic permissions in a vhost; none: all keys are permitted.
+    pub fn topics(&self, registry: &Registry, vhost: &Name) -> Option<Topics> {
+        match &self.grant {
+            None => registry
+                .topic_permissions(vhost, &self.name)
+                .map(|topics| Topics::User(Arc::clone(topics))),
+            Some(grant) => Some(Topics::Bearer(Arc::clone(grant), vhost.clone())),
+        }
+    }
+
+    /// Whether it has permissions in a vhost.
+    pub fn enters(&self, registry: &Registry, vhost: &str) -> bool {
+        registry.may_enter(vhost, &self.name, self.grant.as_ref())
+    }
+
+    /// Whether it may send messages with this user-id. [AMQP 3.2.4]
+    pub fn may_send_as(&self, user_id: &[u8]) -> bool {
+        user_id == self.name.as_bytes() || self.has(&[Tag::Impersonator])
     }
 
     fn has(&self, tags: &[Tag]) -> bool {
@@ -129,8 +175,19 @@ impl Identity {
     }
 }
 
+/// What an `Authorization` header shows: a password or a token.
+pub fn authorization(header: &str) -> Option<Proof> {
+    if let Some(text) = bearer_token(header) {
+        return Some(Proof::Token(AccessToken {
+            authorization_id: String::new(),
+            text: text.to_owned(),
+        }));
+    }
+    basic_credentials(header).map(Proof::Password)
+}
+
 /// The credentials of an `Authorization` header. [RFC 7617 2]
-pub fn basic_credentials(header: &str) -> Option<Credentials> {
+fn basic_credentials(header: &str) -> Option<Credentials> {
     let (scheme, encoded) = header.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;

@@ -28,7 +28,7 @@ mod table;
 
 pub mod json;
 
-pub use access::{Access, Identity, basic_credentials};
+pub use access::{Access, Identity, authorization};
 pub use event_message::write as write_event;
 pub use events::{EventFilter, EventsAsked, Since};
 pub use failure::Failure;

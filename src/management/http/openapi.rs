@@ -25,12 +25,15 @@ pub fn description() -> Value {
         },
         "paths": paths,
         "components": {
-            "securitySchemes": { "basic": { "type": "http", "scheme": "basic" } },
+            "securitySchemes": {
+                "basic": { "type": "http", "scheme": "basic" },
+                "bearer": { "type": "http", "scheme": "bearer", "bearerFormat": "JWT" },
+            },
             "schemas": {
                 "Error": object(&[("error", "string"), ("reason", "string")]),
             },
         },
-        "security": [{ "basic": [] }],
+        "security": [{ "basic": [] }, { "bearer": [] }],
     })
 }
 

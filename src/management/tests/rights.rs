@@ -9,7 +9,7 @@ use serde_json::json;
 use super::typed::message;
 use crate::access::{Permissions, TopicPermissions};
 use crate::base::{ConnectionId, Lsn, Name, Now, Seed};
-use crate::broker::registry::TopicMap;
+use crate::broker::registry::{TopicMap, Topics};
 use crate::broker::{Core, CoreOptions, Effects};
 use crate::management::{Caller, handle};
 use crate::wire::{Reader, walk};
@@ -22,7 +22,7 @@ fn ask(core: &mut Core, permissions: &Permissions, payload: &[u8]) -> Option<Str
 fn ask_with(
     core: &mut Core,
     permissions: &Permissions,
-    topics: Option<&TopicMap>,
+    topics: Option<&Topics>,
     payload: &[u8],
 ) -> Option<String> {
     let user = Name::from("someone");
@@ -148,6 +148,7 @@ fn binding_to_a_topic_exchange_needs_the_right_to_read_its_key(
     let all = Permissions::all().unwrap();
     let topic = TopicPermissions::new("", read, "someone", "v").unwrap();
     let topics = TopicMap::from([(Name::from(source), Arc::new(topic))]);
+    let topics = Topics::User(Arc::new(topics));
     let text = |text: &str| json!({"t": "string", "v": text});
     for (destination, name, letter) in [("queue", "q", "q"), ("exchange", "y", "e")] {
         let kind = format!("destination_{destination}");
@@ -159,7 +160,7 @@ fn binding_to_a_topic_exchange_needs_the_right_to_read_its_key(
         ];
         let path = format!("/bindings/src={source};dst{letter}={name};key={key};args=");
         let mut core = new_core();
-        let mut check = |topics: Option<&TopicMap>, method, path: &str, expect: &str| {
+        let mut check = |topics: Option<&Topics>, method, path: &str, expect: &str| {
             let payload = request(method, path, &body);
             let status = ask_with(&mut core, &all, topics, &payload).unwrap();
             assert_eq!(status, expect, "{method} {path}");

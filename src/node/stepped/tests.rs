@@ -66,6 +66,7 @@ fn options() -> GatewayOptions {
             enabled: Mechanism::ALL.to_vec(),
             plain_without_tls: false,
             has_anonymous: true,
+            takes_tokens: false,
         },
         secret: Secret([9; SECRET_BYTES]),
         message_bytes_max: 1 << 24,

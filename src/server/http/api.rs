@@ -261,7 +261,7 @@ fn admit(
     if registry.vhost(&vhost).is_none() {
         return Err(Failure::not_found());
     }
-    identity.may_enter(registry.permissions(&vhost, &identity.name).is_some())
+    identity.may_enter(identity.enters(&registry, &vhost))
 }
 
 #[allow(clippy::too_many_lines, reason = "a table: one arm for each endpoint")]
@@ -438,8 +438,7 @@ impl Call<'_> {
         let names: Vec<Name> = {
             let registry = self.shared.node.environment.registry();
             let vhosts = registry.vhosts().map(|(name, _)| name);
-            let user = &*self.identity.name;
-            let seen = |name: &&Name| sees_all || registry.permissions(name, user).is_some();
+            let seen = |name: &&Name| sees_all || self.identity.enters(&registry, name);
             vhosts.filter(seen).cloned().collect()
         };
         let vhosts = names

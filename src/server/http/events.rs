@@ -65,9 +65,9 @@ pub(super) fn events(call: &Call<'_>, headers: &HeaderMap) -> Result<Reply, Fail
         if registry.vhost(vhost).is_none() {
             return Err(Failure::not_found());
         }
-        let known = registry.permissions(vhost, &call.identity.name);
         if !call.identity.is_monitor() {
-            call.identity.may_enter(known.is_some())?;
+            let enters = call.identity.enters(&registry, vhost);
+            call.identity.may_enter(enters)?;
         }
     }
     let place =
@@ -300,17 +300,28 @@ impl Stream {
     /// Looks up what the user is and may do now.
     fn look_at_rights(&mut self) {
         let registry = self.shared.node.environment.registry();
-        self.rights.clear();
-        let Some(user) = registry.user(&self.identity.name) else {
-            return; // it is told of no vhost any more
-        };
-        self.identity = Identity::new(user);
+        let before = std::mem::take(&mut self.rights);
+        if let Some(grant) = &self.identity.grant {
+            if grant.is_over(self.shared.clock.now().wall) {
+                return; // it is told of no vhost any more
+            }
+        } else if let Some(user) = registry.user(&self.identity.name) {
+            self.identity = Identity::new(user);
+        } else {
+            return; // likewise
+        }
         let sees_all = self.identity.is_monitor();
         for (name, _) in registry.vhosts() {
             let wanted = self.filter.vhost.as_ref();
-            let rights = registry.permissions(name, &self.identity.name);
-            if wanted.is_none_or(|wanted| **name == **wanted) && (sees_all || rights.is_some()) {
-                self.rights.insert(name.clone(), rights.map(Arc::clone));
+            if wanted.is_some_and(|wanted| **name != **wanted) {
+                continue;
+            }
+            // Those of a token do not change.
+            let kept = before.get(name).filter(|_| self.identity.grant.is_some());
+            let rights = kept.cloned();
+            let rights = rights.unwrap_or_else(|| self.identity.permissions(&registry, name));
+            if sees_all || rights.is_some() {
+                self.rights.insert(name.clone(), rights);
             }
         }
     }

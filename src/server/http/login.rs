@@ -1,10 +1,10 @@
-//! Basic authentication over the broker's users.
+//! Authentication of requests: by the passwords of the broker's users, and by tokens.
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 
-use crate::access::{LoginWay, Peer};
-use crate::management::http::{Failure, Identity, basic_credentials};
+use crate::access::{LoginWay, Peer, Proof, Proven};
+use crate::management::http::{Failure, Identity, authorization};
 use crate::server::shared::Shared;
 
 /// Why a request has no authenticated user.
@@ -25,17 +25,27 @@ pub(super) async fn identify(
     let Some(header) = headers.get(AUTHORIZATION) else {
         return Err(Refused::Nobody);
     };
-    let credentials = header.to_str().ok().and_then(basic_credentials);
-    let Some(credentials) = credentials else {
+    let proof = header.to_str().ok().and_then(authorization);
+    let Some(proof) = proof else {
         return Err(Refused::Wrong(Failure::unauthenticated()));
     };
+    let way = match proof {
+        Proof::Password(_) => LoginWay::Basic,
+        Proof::Token(_) => LoginWay::Bearer,
+    };
     // A refusal is delayed and logged there.
-    let name = shared
-        .logins
-        .login(credentials, peer.clone(), LoginWay::Basic)
-        .await;
-    let registry = shared.node.environment.registry();
-    let user = name.ok().and_then(|name| registry.user(&name));
-    user.map(Identity::new)
-        .ok_or_else(|| Refused::Wrong(Failure::unauthenticated()))
+    let proven = shared.logins.login(proof, peer.clone(), way).await;
+    let identity = proven.ok().and_then(|proven| identity(shared, &proven));
+    identity.ok_or_else(|| Refused::Wrong(Failure::unauthenticated()))
+}
+
+/// Who that is; none: its user is gone.
+pub(super) fn identity(shared: &Shared, proven: &Proven) -> Option<Identity> {
+    match proven {
+        Proven::User(name) => {
+            let registry = shared.node.environment.registry();
+            registry.user(name).map(Identity::new)
+        }
+        Proven::Bearer(grant) => Some(Identity::bearer(grant)),
+    }
 }

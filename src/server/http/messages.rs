@@ -64,7 +64,7 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
         exchange,
         keys: keys.into(),
     });
-    let topics = registry.topic_permissions(&vhost, &call.identity.name);
+    let topics = call.identity.topics(&registry, &vhost);
     let topic = topics.and_then(|topics| topics.get(&route.exchange));
     let forbidden = topic.and_then(|topic| topic.first_forbidden(&route.keys));
     let visitor = Visitor::enter(call)?;
@@ -110,7 +110,7 @@ pub(super) fn may_publish(call: &Call<'_>) -> Result<(), Failure> {
     let exchange = exchange_name(call, "name");
     let registry = call.shared.node.environment.registry();
     let vhost = call.params.get("vhost");
-    if registry.permissions(&vhost, &call.identity.name).is_none() {
+    if !call.identity.enters(&registry, &vhost) {
         let reason = "User not authorised to access virtual host";
         return Err(Failure::not_authorised(reason));
     }
@@ -146,9 +146,7 @@ fn check_user_id(call: &Call<'_>, message: &Message) -> Result<(), Failure> {
     let Some(user_id) = message.user_id() else {
         return Ok(());
     };
-    let registry = call.shared.node.environment.registry();
-    let user = registry.user(&call.identity.name);
-    if user.is_some_and(|user| user.may_send_as(user_id)) {
+    if call.identity.may_send_as(user_id) {
         return Ok(());
     }
     let claimed = String::from_utf8_lossy(user_id);

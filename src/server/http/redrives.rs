@@ -62,6 +62,12 @@ pub(super) fn get(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `PUT /api/redrives/VHOST/ID`.
 pub(super) async fn put(call: &Call<'_>) -> Result<Reply, Failure> {
+    if call.identity.grant.is_some() {
+        return Err(Failure::not_authorised(
+            "a redrive goes on with the rights of its user, also after a token has ended: it is started by a \
+             user with a password",
+        ));
+    }
     let fields = call.fields()?;
     let id = call.params.get("name");
     check_redrive_id(&id)?;

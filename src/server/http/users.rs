@@ -81,7 +81,8 @@ pub(super) async fn put_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
         description: text("description")?,
         tags: tags.map(|tags| tags.iter().map(|tag| Name::from(&**tag)).collect()),
         default_queue_type: text("default_queue_type")?.map(Name::from),
-        creator: Some(call.identity.name.clone()),
+        // A user of a token's name has nothing to do with it.
+        creator: Some(call.identity.name.clone()).filter(|_| call.identity.grant.is_none()),
     };
     let name = call.params.get("vhost");
     change(call, Change::VhostPut { name, vhost }).await

@@ -6,7 +6,7 @@ use super::api::Call;
 use crate::access::Permissions;
 use crate::base::{ConnectionId, Gauge, Lsn, Meter, Name};
 use crate::broker::ObjectKind;
-use crate::broker::registry::TopicMap;
+use crate::broker::registry::Topics;
 use crate::management::http::Failure;
 use crate::management::{Caller, Operations, Refusal, Status};
 use crate::node::Failed;
@@ -60,7 +60,7 @@ impl Call<'_> {
         let caller = Caller {
             user: &self.identity.name,
             permissions: &permissions,
-            topics: topics.as_deref(),
+            topics: topics.as_ref(),
             connection: NO_CONNECTION,
             node: &self.shared.settings.node_name,
         };
@@ -100,15 +100,15 @@ impl Call<'_> {
     /// may read everything and change nothing.
     pub(super) fn permissions(&self) -> Arc<Permissions> {
         let registry = self.shared.node.environment.registry();
-        let found = registry.permissions(&self.params.get("vhost"), &self.identity.name);
-        found.map_or_else(|| Arc::new(Permissions::none()), Arc::clone)
+        let found = (self.identity).permissions(&registry, &self.params.get("vhost"));
+        found.unwrap_or_else(|| Arc::new(Permissions::none()))
     }
 
     /// Its topic permissions there; none: all keys are permitted.
-    pub(super) fn topics(&self) -> Option<Arc<TopicMap>> {
+    pub(super) fn topics(&self) -> Option<Topics> {
         let registry = self.shared.node.environment.registry();
         let vhost = self.params.get("vhost");
-        (registry.topic_permissions(&vhost, &self.identity.name)).map(Arc::clone)
+        self.identity.topics(&registry, &vhost)
     }
 }
 

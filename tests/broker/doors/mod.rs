@@ -16,6 +16,7 @@ mod logins;
 mod passwords;
 mod scram;
 mod tls;
+mod tokens;
 
 use coroner::{Broker, Settings};
 

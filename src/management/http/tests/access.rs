@@ -1,8 +1,9 @@
 use rstest::rstest;
 
+use crate::access::Proof;
 use crate::access::Tag;
 use crate::base::Name;
-use crate::management::http::{Access, Identity, basic_credentials};
+use crate::management::http::{Access, Identity, authorization};
 
 /// Which of `[Management, Monitoring, Policymaker, Administrator]` each tag opens: measured on
 /// RabbitMQ 4.0.5.
@@ -17,6 +18,7 @@ fn each_tag_opens_what_it_opens_in_rabbitmq(#[case] tags: &[Tag], #[case] expect
     let identity = Identity {
         name: Name::from("ada"),
         tags: tags.to_vec(),
+        grant: None,
     };
     let opened = [
         Access::Management,
@@ -33,6 +35,7 @@ fn what_a_tag_does_not_open_is_refused_in_the_words_of_rabbitmq() {
     let identity = |tag: Tag| Identity {
         name: Name::from("ada"),
         tags: vec![tag],
+        grant: None,
     };
     let refused = identity(Tag::Management).check(Access::Administrator);
     let failure = refused.unwrap_err();
@@ -49,14 +52,20 @@ fn what_a_tag_does_not_open_is_refused_in_the_words_of_rabbitmq() {
 #[test]
 fn basic_credentials_split_at_the_first_colon() {
     let check = |header: &str, expect: Option<(&str, &str)>| {
-        let found = basic_credentials(header);
-        let found = found.map(|found| (found.user, found.password));
+        let found = authorization(header).map(|found| match found {
+            Proof::Password(found) => (found.user, found.password),
+            Proof::Token(token) => ("a token".to_owned(), token.text),
+        });
         let expect = expect.map(|(user, password)| (user.to_owned(), password.to_owned()));
         assert_eq!(found, expect, "{header}");
     };
     check("Basic Z3Vlc3Q6Z3Vlc3Q=", Some(("guest", "guest")));
     check("basic YTpiOmM=", Some(("a", "b:c")));
-    check("Bearer Z3Vlc3Q6Z3Vlc3Q=", None);
+    check(
+        "Bearer Z3Vlc3Q6Z3Vlc3Q=",
+        Some(("a token", "Z3Vlc3Q6Z3Vlc3Q=")),
+    );
+    check("Bearer ", None);
     check("Basic guest:guest", None);
     check("Basic Z3Vlc3Q=", None);
     check("Basic", None);

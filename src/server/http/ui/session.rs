@@ -13,7 +13,7 @@ use super::visit::{
     THEME_COOKIE, Visit, Visitor, check_tags, cookie, cookie_name, may_log_in, theme as theme_of,
 };
 use super::{headers, own_path, see_other, wants_html};
-use crate::access::{Credentials, LoginWay, Peer};
+use crate::access::{Credentials, LoginWay, Peer, Proof, Proven};
 use crate::management::http::{Failure, Fields, Identity, Query};
 use crate::page::Template;
 use crate::page::assets::Asset;
@@ -21,6 +21,7 @@ use crate::page::frame::Theme;
 use crate::page::show::Text;
 use crate::page::simple::Login;
 use crate::server::http::reply;
+use crate::server::page_sessions::Holder;
 use crate::server::shared::Shared;
 
 /// The path of the session.
@@ -149,18 +150,22 @@ async fn log_in(
     // A refusal is delayed, counted and logged there.
     let login = shared
         .logins
-        .login(credentials, peer.clone(), LoginWay::Basic)
+        .login(Proof::Password(credentials), peer.clone(), LoginWay::Basic)
         .await;
     let wrong = |why: &str| Failure {
         reason: why.to_owned(),
         ..Failure::unauthenticated()
     };
-    let name = login.map_err(|error| wrong(&format!("not logged in: {error}")))?;
+    let proven = login.map_err(|error| wrong(&format!("not logged in: {error}")))?;
     let registry = shared.node.environment.registry();
-    let user = registry
-        .user(&name)
-        .ok_or_else(|| wrong("the user is gone"))?;
-    let identity = Identity::new(user);
+    let (identity, holder) = match &proven {
+        Proven::User(name) => {
+            let user = registry.user(name);
+            let user = user.ok_or_else(|| wrong("the user is gone"))?;
+            (Identity::new(user), Holder::User(Box::new(user.clone())))
+        }
+        Proven::Bearer(grant) => (Identity::bearer(grant), Holder::Bearer(Arc::clone(grant))),
+    };
     check_tags(&identity).map_err(|_| {
         wrong("this user has none of the tags management, policymaker, monitoring, administrator")
     })?;
@@ -168,8 +173,9 @@ async fn log_in(
     if let Some(old) = cookie(&head.headers, &cookie_name) {
         shared.page_sessions.end(old);
     }
-    let now = shared.clock.now().mono;
-    let begun = shared.page_sessions.begin(now, user, &registry);
+    let now = shared.clock.now();
+    let kept = shared.node.alarms.connections();
+    let begun = shared.page_sessions.begin(now, holder, (&registry, kept));
     let secure = if peer.tls.is_some() { "; Secure" } else { "" };
     let cookie = begun.cookie;
     let cookie = format!("{cookie_name}={cookie}; Path=/; HttpOnly; SameSite=Strict{secure}");

@@ -18,6 +18,7 @@ use crate::page::show::Text;
 use crate::server::http::api::{Asked, ask, ask_events};
 use crate::server::http::login::{self, Refused};
 use crate::server::http::reply::Reply;
+use crate::server::page_sessions::Holder;
 use crate::server::shared::Shared;
 
 /// The cookie with the theme.
@@ -53,12 +54,18 @@ impl Visitor {
         let name = cookie_name(peer, &head.headers);
         let cookie = cookie(&head.headers, &name).filter(|_| may_log_in(shared, peer));
         let registry = shared.node.environment.registry();
-        let now = shared.clock.now().mono;
+        let now = shared.clock.now();
         let found = cookie.and_then(|cookie| shared.page_sessions.find(now, cookie, &registry));
-        let (user, token) = found.ok_or_else(Failure::unauthenticated)?;
-        check_place(&user, peer).map_err(|_| Failure::unauthenticated())?;
+        let (holder, token) = found.ok_or_else(Failure::unauthenticated)?;
+        let identity = match holder {
+            Holder::User(user) => {
+                check_place(&user, peer).map_err(|_| Failure::unauthenticated())?;
+                Identity::new(&user)
+            }
+            Holder::Bearer(grant) => Identity::bearer(&grant),
+        };
         Ok(Self {
-            identity: Identity::new(&user),
+            identity,
             token: Some(token),
         })
     }
@@ -220,7 +227,7 @@ impl<'a> Visit<'a> {
     /// Whether the user has a right on an object: what it may not do is not offered.
     pub(super) fn may(&self, vhost: &str, right: Right, name: &str) -> bool {
         let registry = self.shared.node.environment.registry();
-        let permissions = registry.permissions(vhost, &self.identity().name);
+        let permissions = self.identity().permissions(&registry, vhost);
         permissions.is_some_and(|permissions| permissions.allow(right, name))
     }
 
@@ -228,9 +235,9 @@ impl<'a> Visit<'a> {
     pub(super) fn vhosts(&self) -> Vec<Text> {
         let registry = self.shared.node.environment.registry();
         let identity = self.identity();
-        let vhosts = registry.vhosts().filter(|(name, _)| {
-            identity.is_monitor() || registry.permissions(name, &identity.name).is_some()
-        });
+        let vhosts = registry
+            .vhosts()
+            .filter(|(name, _)| identity.is_monitor() || identity.enters(&registry, name));
         vhosts
             .map(|(name, _)| Text::new(name.to_string()))
             .collect()

@@ -192,6 +192,7 @@ fn gateway_options(shape: MachineShape) -> GatewayOptions {
             enabled: Mechanism::ALL.to_vec(),
             plain_without_tls: true,
             has_anonymous: true,
+            takes_tokens: false,
         },
         secret: Secret([9; SECRET_BYTES]),
         message_bytes_max: shape.message_bytes_max(),

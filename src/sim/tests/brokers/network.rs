@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use bytes::BytesMut;
 
 use super::machine::Machine;
-use crate::access::Peer;
+use crate::access::{Peer, Proof, Proven};
 use crate::base::{ConnectionId, Millis, Name, Random};
 use crate::node::{Connection, Outbox, Output};
 use crate::store::sim_disk::SimDisk;
@@ -191,8 +191,8 @@ impl Socket {
             self.connection.handle_timeout(now);
         }
         self.connection.turn(&mut self.input, &mut self.output);
-        if let Some(credentials) = self.connection.poll_login() {
-            let user = Name::from(&*credentials.user);
+        if let Some(Proof::Password(credentials)) = self.connection.poll_login() {
+            let user = Proven::User(Name::from(&*credentials.user));
             self.connection.handle_login(machine.now(), Ok(user));
             self.woken = true;
         }
