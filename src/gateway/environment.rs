@@ -42,6 +42,8 @@ pub struct GatewayOptions {
     pub key_rule: KeyRule,
     /// Whether publishers may say when their messages are delivered.
     pub delivery_times: bool,
+    /// Whether a connection may ask to be the only one with its container-id.
+    pub sole_connections: bool,
     /// Time from the declaration of a transaction to its discharge, in milliseconds.
     pub transaction_timeout_ms: u64,
     /// Bytes of one transaction before it is committed.

@@ -14,6 +14,11 @@ use crate::wire::performative::{
     fields,
 };
 
+/// Information of an error: the field that is invalid.
+const INVALID_FIELD: &str = "invalid-field";
+/// The field with the client id.
+const CONTAINER_ID: &str = "container-id";
+
 /// The outcome `rejected` with this error.
 pub(super) fn rejected(error: Error) -> DeliveryState {
     DeliveryState::Rejected {
@@ -115,6 +120,22 @@ pub(super) fn too_many_connections(full: NoSeat, user: &str, vhost: &str) -> Err
         NoSeat::User(max) => format!("connection limit of {max} reached for user '{user}'"),
     };
     error(AmqpError::ResourceLimitExceeded, what)
+}
+
+/// A client id that another connection has.
+pub(super) fn client_id_taken(client: &str, vhost: &str) -> Error {
+    let what = format!(
+        "container-id '{client}' is that of another connection in vhost '{vhost}', and one of both \
+         is to be the only one"
+    );
+    let info = fields([(INVALID_FIELD, Value::symbol(CONTAINER_ID))]);
+    Error::new(AmqpError::InvalidField, Some(what), Some(info))
+}
+
+/// Whether an error is that another connection has the client id.
+pub(super) fn is_client_id_taken(error: &Error) -> bool {
+    let info = error.info.as_ref().and_then(|info| info.get(INVALID_FIELD));
+    info == Some(&Value::symbol(CONTAINER_ID))
 }
 
 /// A vhost that does not exist.

@@ -234,6 +234,9 @@ impl Gateway {
             self.batch.push(Work::Leave(Leaving::Connection));
         }
         self.closed = true;
+        if let Some(login) = &mut self.login {
+            login.leave_container();
+        }
         self.forget_transactions();
     }
 

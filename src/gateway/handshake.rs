@@ -7,7 +7,7 @@ use super::audit::Asked;
 use super::describe::ConnectionInfo;
 use super::errors;
 use super::renewal::RenewalError;
-use super::seats::Seat;
+use super::seats::{ClientId, Seat};
 use super::work::{Asker, Work};
 use crate::access::{Grant, Permissions, Proven, Right, Tag, TokenError, TopicPermissions, User};
 use crate::base::{Millis, Name, Now};
@@ -19,6 +19,8 @@ use crate::wire::performative::{Error, Open};
 
 /// `open.hostname` of this form names the vhost.
 const VHOST_PREFIX: &str = "vhost:";
+/// Connection capability: no other connection has the same container-id.
+const SOLE_CONNECTION: &str = "sole-connection-for-container";
 /// The user name shown for the program that embeds the broker.
 const EMBEDDER: &str = "(embedder)";
 
@@ -49,9 +51,16 @@ pub(super) struct Login {
     is_embedder: bool,
     /// Counts it among the open connections of vhost and user.
     _seat: Seat,
+    /// Its claim on its client id; none once it is closed, or if client ids are nobody's.
+    client_id: Option<ClientId>,
 }
 
 impl Login {
+    /// Frees the client id: the connection is closed.
+    pub(super) fn leave_container(&mut self) {
+        self.client_id = None;
+    }
+
     /// Whether it may send messages with this user-id. [AMQP 3.2.4]
     pub(super) fn may_send_as(&self, user_id: &[u8]) -> bool {
         self.impersonator || user_id == self.user.as_bytes()
@@ -176,6 +185,7 @@ impl Gateway {
     pub(super) fn on_opened(&mut self, now: Now, open: &Open) {
         let known = self.who();
         let user = known.as_ref().ok().map(|known| known.user.clone());
+        self.container = Name::from(open.container_id.as_str());
         match known.and_then(|known| self.enter(now, open, known)) {
             Ok((vhost, login)) => {
                 self.link.open(now);
@@ -184,7 +194,6 @@ impl Gateway {
                     user: login.user.clone(),
                     limit_bytes: self.environment.options.outbox_bytes,
                 }));
-                self.container = Name::from(open.container_id.as_str());
                 let info = ConnectionInfo::new(open, (&login.user, &vhost), &self.mechanism);
                 self.own_bytes += info.kept_bytes() + login.kept_bytes();
                 self.info = Some(Box::new(info));
@@ -196,7 +205,11 @@ impl Gateway {
                 let vhost = asked_vhost(open).unwrap_or_default();
                 let user = user.unwrap_or_default();
                 self.note_refused((&user, vhost), ("enter vhost", vhost), &error);
-                self.link.refuse_open(now, error);
+                if errors::is_client_id_taken(&error) {
+                    self.link.refuse_establishment(now, error);
+                } else {
+                    self.link.refuse_open(now, error);
+                }
             }
         }
     }
@@ -259,6 +272,7 @@ impl Gateway {
             (&user, of_user_max),
         );
         let seat = seat.map_err(|full| errors::too_many_connections(full, &user, &name))?;
+        let client_id = self.claim_client_id(&name, open)?;
         let login = Login {
             impersonator,
             monitor,
@@ -275,8 +289,21 @@ impl Gateway {
             ),
             user,
             _seat: seat,
+            client_id,
         };
         Ok((name, login))
+    }
+
+    /// Claims the client id of a connection: it may be that of one only.
+    fn claim_client_id(&self, vhost: &Name, open: &Open) -> Result<Option<ClientId>, Error> {
+        if !self.environment.options.sole_connections || self.peer.is_embedder {
+            return Ok(None);
+        }
+        let mut desired = open.desired_capabilities.iter().flatten();
+        let is_sole = desired.any(|capability| capability.as_str() == SOLE_CONNECTION);
+        let claimed = (self.environment.seats).claim((vhost, &self.container), is_sole);
+        let claimed = claimed.ok_or_else(|| errors::client_id_taken(&self.container, vhost));
+        claimed.map(Some)
     }
 
     /// Applies changes of the registry: updates permissions, and closes the connection if its user

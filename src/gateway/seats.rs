@@ -17,9 +17,26 @@ pub(super) struct Seats {
 struct SeatsTaken {
     vhosts: BTreeMap<Name, u64>,
     users: BTreeMap<Name, u64>,
+    /// The connections with a client id, by vhost and client id.
+    clients: BTreeMap<(Name, Name), Holders>,
     /// Bytes of transactions that are not committed, by user, and of all.
     transactions: BTreeMap<Name, u64>,
     transactions_bytes: u64,
+}
+
+/// The connections of one client id in a vhost.
+#[derive(Debug, Default)]
+struct Holders {
+    connections: u64,
+    /// One of them asked to be the only one.
+    is_sole: bool,
+}
+
+/// A connection's claim on its client id; dropping it frees the id, if it was the last.
+#[derive(Debug)]
+pub(super) struct ClientId {
+    seats: Arc<Seats>,
+    id: (Name, Name),
 }
 
 /// Bytes of a user's transaction that is not committed; dropping it subtracts them.
@@ -69,6 +86,25 @@ impl Seats {
             vhost: vhost.clone(),
             user: user.clone(),
         })
+    }
+
+    /// Claims a client id in a vhost; none if another connection has it and one of both is to be the
+    /// only one.
+    pub(super) fn claim(
+        self: &Arc<Self>,
+        (vhost, client): (&Name, &Name),
+        is_sole: bool,
+    ) -> Option<ClientId> {
+        let id = (vhost.clone(), client.clone());
+        let mut taken = self.taken.lock();
+        let holders = taken.clients.entry(id.clone()).or_default();
+        if holders.connections > 0 && (is_sole || holders.is_sole) {
+            return None;
+        }
+        holders.connections += 1;
+        holders.is_sole = is_sole;
+        let seats = Arc::clone(self);
+        Some(ClientId { seats, id })
     }
 
     /// The bytes of a new transaction of a user, none so far.
@@ -138,6 +174,22 @@ impl Drop for HeldBytes {
     }
 }
 
+impl Drop for ClientId {
+    fn drop(&mut self) {
+        let mut taken = self.seats.taken.lock();
+        if let Some(holders) = taken.clients.get_mut(&self.id) {
+            uncount!(
+                holders.connections,
+                1,
+                "a client id that is freed was claimed"
+            );
+            if holders.connections == 0 {
+                taken.clients.remove(&self.id);
+            }
+        }
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.seats.taken.lock();
@@ -156,6 +208,24 @@ impl Drop for Seat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_id_is_of_one_connection_if_the_first_or_the_second_asks_for_that() {
+        let seats = Arc::new(Seats::default());
+        let (v, w, id) = (Name::from("v"), Name::from("w"), Name::from("id"));
+        let first = seats.claim((&v, &id), false);
+        let second = seats.claim((&v, &id), false);
+        assert!(first.is_some() && second.is_some(), "nobody asked");
+        assert!(seats.claim((&v, &id), true).is_none());
+        drop((first, second));
+        let sole = seats.claim((&v, &id), true);
+        assert!(sole.is_some(), "it is free again");
+        assert!(seats.claim((&v, &id), false).is_none());
+        assert!(seats.claim((&w, &id), true).is_some(), "another vhost");
+        drop(sole);
+        assert!(seats.claim((&v, &id), false).is_some());
+        assert!(seats.taken.lock().clients.is_empty(), "nothing is kept");
+    }
 
     #[test]
     fn seats_are_limited_by_vhost_and_by_user_and_come_back() {

@@ -9,7 +9,7 @@ use crate::link::{Event, Foreign, Identity};
 use crate::wire::check_values;
 use crate::wire::frame::{FrameHeader, FrameKind, PROTOCOL_HEADER_BYTES, Protocol};
 use crate::wire::performative::{
-    ChannelMax, Error, MaxFrameSize, Open, Performative, encode_fields, symbols,
+    ChannelMax, Error, MaxFrameSize, Open, Performative, Symbol, Value, encode_fields, symbols,
 };
 use crate::wire::sasl::{SaslCode, SaslFrame};
 
@@ -72,6 +72,9 @@ impl Phase {
         )
     }
 }
+
+/// Property of an open that a close follows.
+const ESTABLISHMENT_FAILED: &str = "amqp:connection-establishment-failed";
 
 impl Connection {
     /// Sends the first header of a client.
@@ -363,6 +366,16 @@ impl Connection {
             self.stage_open();
             self.enter_open(now);
         }
+    }
+
+    /// The same, with an open that says that a close follows.
+    pub fn refuse_establishment(&mut self, now: Now, error: Error) {
+        let identity = &mut self.options.identity;
+        let failed = (Symbol::from(ESTABLISHMENT_FAILED), Value::Bool(true));
+        let properties = identity.properties.take().unwrap_or_default();
+        let properties = properties.iter().cloned().chain([failed]);
+        identity.properties = Some(properties.collect());
+        self.refuse_open(now, error);
     }
 
     /// Answers the peer's open with open and a close with this error.

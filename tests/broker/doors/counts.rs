@@ -16,7 +16,7 @@ const IMPORTED: &str = r#"{"password_hash": "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs3
     "hashing_algorithm": "rabbit_password_hashing_sha256", "tags": "management"}"#;
 
 /// Sends a request; the status and the whole answer.
-fn http(port: u16, request: &str, login: &str, body: &str) -> (u16, String) {
+pub fn http(port: u16, request: &str, login: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let login = BASE64.encode(login);
     let head = format!(

@@ -11,6 +11,7 @@
 
 mod certificates;
 mod commands;
+mod containers;
 mod counts;
 mod logins;
 mod passwords;
