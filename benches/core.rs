@@ -188,6 +188,7 @@ impl Bench {
         bench.apply(Command::ConnectionOpen {
             connection: CONNECTION,
             user: Name::from("guest"),
+            client: Name::default(),
             limit_bytes: u64::MAX,
         });
         bench.apply(Command::SessionOpen {

@@ -267,6 +267,7 @@ fn core() -> Core {
         Command::ConnectionOpen {
             connection: CONNECTION,
             user: Name::from("guest"),
+            client: Name::default(),
             limit_bytes: u64::MAX,
         },
         Command::SessionOpen {

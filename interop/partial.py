@@ -68,7 +68,8 @@ PARTIAL = {
 
 
 # Scenarios that only some clients have; the table shows `-` for the others.
-ONLY = {"browse": ("proton", "qpid-jms"), "transactions": ("proton", "qpid-jms"), "references": ("proton",)}
+ONLY = {"browse": ("proton", "qpid-jms"), "transactions": ("proton", "qpid-jms"), "references": ("proton",),
+        "topics": ("qpid-jms",)}
 
 
 def has(client, scenario):

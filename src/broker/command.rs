@@ -12,6 +12,7 @@ use super::binding::Binding;
 use super::memo::ImportLine;
 use super::redrive::RedriveCommand;
 use super::router::BindingsOf;
+use super::subscription::Subscribe;
 use super::{DropCause, ObjectKind, PagedIn, Undeliverable};
 use crate::base::{
     ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, PublisherId, QueueId, SessionId,
@@ -34,6 +35,8 @@ pub enum Command {
         connection: ConnectionId,
         /// The user it was authenticated as.
         user: Name,
+        /// Its client id: the container-id of its open.
+        client: Name,
         /// Bytes it may be assigned before the first `ConnectionRoom`.
         limit_bytes: u64,
     },
@@ -76,6 +79,8 @@ pub enum Command {
     Publish(Publish),
     /// A consumer attached. Reply: `Consuming` or an error.
     Consume(Consume),
+    /// A receiver attached to a subscription. Reply: `Subscribed` or an error.
+    Subscribe(Box<Subscribe>),
     /// A link attached that only wants to look. Reply: `Consuming` or an error.
     Browse(Browse),
     /// A consumer's credit changed.
@@ -151,9 +156,11 @@ impl Command {
     pub const fn declares(&self) -> Option<(ObjectKind, &Name)> {
         match self {
             Self::Queue(QueueCommand::Declare { name, .. }) => Some((ObjectKind::Queue, name)),
-            Self::Topology(TopologyCommand::ExchangeDeclare { name, .. }) => {
-                Some((ObjectKind::Exchange, name))
-            }
+            Self::Subscribe(subscribe) => Some((ObjectKind::Queue, &subscribe.consume.queue)),
+            Self::Topology(
+                TopologyCommand::ExchangeDeclare { name, .. }
+                | TopologyCommand::TemporaryTopic { name },
+            ) => Some((ObjectKind::Exchange, name)),
             _ => None,
         }
     }
@@ -276,6 +283,12 @@ pub enum TopologyCommand {
         internal: bool,
         /// Typed arguments as given by the client.
         arguments: Vec<(Name, Value)>,
+    },
+    /// Declares a temporary topic: a transient fanout exchange with a generated name. Reply:
+    /// `ExchangeDeclared`.
+    TemporaryTopic {
+        /// The exchange's name, which begins as those of temporary queues.
+        name: Name,
     },
     /// Deletes an exchange. Reply: `Done`, also when missing.
     ExchangeDelete {
@@ -438,8 +451,19 @@ impl Publish {
 pub enum Target {
     /// Resolved when the link attached; 0 is the default exchange.
     Attached(ExchangeId),
+    /// The same, of a topic: a message that no subscriber wants is accepted.
+    AttachedTopic(ExchangeId),
     /// By the name in the route, looked up for each message (anonymous terminus).
     Named,
+    /// The same, of a topic.
+    NamedTopic,
+}
+
+impl Target {
+    /// Whether it is a topic: a message that no subscriber wants is accepted.
+    pub const fn is_topic(self) -> bool {
+        matches!(self, Self::AttachedTopic(_) | Self::NamedTopic)
+    }
 }
 
 /// A consumer that attaches to a queue.

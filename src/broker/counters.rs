@@ -47,6 +47,8 @@ pub struct Counters {
     pub accepted: u64,
     /// Messages published that were sent settled.
     pub presettled: u64,
+    /// Messages accepted that no subscriber of their topic wanted.
+    pub unheard: u64,
     /// Messages published that reached no queue.
     pub unroutable: u64,
     /// Unroutable messages that were sent settled: dropped without an answer.

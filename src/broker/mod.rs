@@ -38,6 +38,7 @@ pub mod redrive;
 pub mod registry;
 mod reply;
 pub mod router;
+pub mod subscription;
 mod topic;
 mod warning;
 
@@ -69,4 +70,5 @@ pub use reply::{
     Browsed, BrowsedMessage, ConsumerInfo, ConsumerPlace, Content, DeadLetterTo, QueueDetails,
     QueueInfo, Reply,
 };
+pub use subscription::{Lifetime, Subscribe, Topic};
 pub use warning::{ClosedCycle, Declared, Warning};

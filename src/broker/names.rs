@@ -52,6 +52,9 @@ pub const RESERVED_PREFIX: &str = "amq.";
 /// Prefix of the names of temporary queues.
 pub const TEMPORARY_PREFIX: &str = "amq.gen-";
 
+/// Prefix of the names of the queues of subscriptions that outlive a link.
+pub const SUBSCRIPTION_PREFIX: &str = "amq.subscription";
+
 /// The internal topic exchange by which events come as messages, if they do. [evidence part 10]
 pub const EVENT_EXCHANGE: &str = "amq.coroner.event";
 /// The queue of each vhost that keeps dead letters without a target. [evidence part 4]
@@ -66,7 +69,7 @@ pub const QUARANTINE_IGNORES: [&str; 5] = [
     "overflow",
 ];
 
-/// Whether a queue may have this reserved name because it is a temporary, exclusive one.
+/// Whether a queue or exchange may have this reserved name because it is a temporary one.
 pub fn is_temporary(name: &Name) -> bool {
     name.starts_with(TEMPORARY_PREFIX)
 }

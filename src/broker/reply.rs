@@ -31,6 +31,13 @@ pub enum Reply {
         /// Whether the queue is a quorum queue.
         is_quorum: bool,
     },
+    /// The consumer is attached to its subscription.
+    Subscribed {
+        /// Whether the subscription was made, or made anew.
+        created: bool,
+        /// The subscription's queue.
+        info: Box<QueueInfo>,
+    },
     /// The exchange to publish to.
     Exchange {
         /// The exchange's id.

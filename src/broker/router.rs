@@ -18,7 +18,8 @@ use super::argument_value::echoed_arguments;
 use super::binding::{Binding, ResolvedDestination};
 use super::exchange::{Exchange, ExchangeKind, ExchangeSpec, Passed};
 use super::headers::{Attributes, NoAttributes, XMatch};
-use super::names::{EVENT_EXCHANGE, RESERVED_PREFIX, check_key, check_new_name};
+use super::names::{EVENT_EXCHANGE, RESERVED_PREFIX, check_key, check_new_name, is_temporary};
+use super::subscription::{Filter, NoLocal};
 use super::{Destination, Error, ObjectKind};
 
 /// The default exchange: routes to the queue named by the key. Always there, cannot be bound.
@@ -59,6 +60,8 @@ pub struct Router {
     gone: Set<ResolvedDestination>,
     /// Number of bindings from exchanges that route by more than the key.
     varying_bindings: usize,
+    /// Which messages the queues of subscriptions take that do not take all.
+    filters: BTreeMap<QueueId, Filter>,
     /// Counts of the default exchange: most messages pass through it, and need no lookup in the
     /// table.
     passed_default: Passed,
@@ -89,6 +92,7 @@ impl Router {
             leaving: VecDeque::new(),
             gone: Set::with_hasher(seed.hasher()),
             varying_bindings: 0,
+            filters: BTreeMap::new(),
             passed_default: Passed::default(),
             queues_max: ROUTED_QUEUES_MAX,
             seed,
@@ -147,6 +151,7 @@ impl Router {
             return Removed::default();
         };
         self.generation += 1;
+        self.filters.remove(&queue);
         let destination = Destination::Queue(name.clone());
         let sources = self.let_go(&destination, ResolvedDestination::Queue(queue), None);
         Removed {
@@ -179,6 +184,21 @@ impl Router {
         Ok(Declared { id, created: true })
     }
 
+    /// Declares the exchange of a temporary topic.
+    ///
+    /// Errors: `Reserved` (no name of a temporary topic), `Inequivalent` (the name is taken).
+    pub fn declare_temporary(&mut self, name: &Name) -> Result<Declared, Error> {
+        let spec = ExchangeSpec {
+            durable: false,
+            ..ExchangeSpec::plain(name, ExchangeKind::Fanout)
+        };
+        if !is_temporary(name) || self.exchange_named(name).is_some() {
+            return self.declare(spec);
+        }
+        let id = self.insert(spec)?;
+        Ok(Declared { id, created: true })
+    }
+
     /// Declares the exchange of events, if it is not there: it belongs to the broker, and only that
     /// publishes to it.
     pub fn declare_event_exchange(&mut self) {
@@ -207,7 +227,7 @@ impl Router {
     /// Errors: `Reserved` (predeclared), `NotIdle` (`if_unused` and there are bindings from it).
     pub fn delete(&mut self, name: &Name, if_unused: bool) -> Result<Removed, Error> {
         refuse_default(name)?;
-        if name.starts_with(RESERVED_PREFIX) {
+        if name.starts_with(RESERVED_PREFIX) && !is_temporary(name) {
             return Err(reserved(name, "predeclared exchanges cannot be deleted"));
         }
         let Some(exchange) = self.exchange_named(name) else {
@@ -417,6 +437,47 @@ impl Router {
             out.dedup();
         }
         steps
+    }
+
+    /// Sets which messages a queue takes; none: all.
+    pub fn set_filter(&mut self, queue: QueueId, filter: Option<Filter>) {
+        self.generation += 1;
+        match filter {
+            Some(filter) => {
+                self.filters.insert(queue, filter);
+            }
+            None => {
+                self.filters.remove(&queue);
+            }
+        }
+    }
+
+    /// Leaves only those of the queues that take a message; whether there were filters to ask. The
+    /// steps are used up if asking them takes too long.
+    pub fn retain_takers(
+        &self,
+        queues: &mut Vec<QueueId>,
+        message: &Message,
+        is_local: impl Fn(&NoLocal) -> bool,
+        steps: &Steps,
+    ) -> bool {
+        if self.filters.is_empty() {
+            return false;
+        }
+        let mut is_filtered = false;
+        queues.retain(|queue| {
+            let Some(filter) = self.filters.get(queue) else {
+                return true;
+            };
+            is_filtered = true;
+            if steps.are_used_up() {
+                return false;
+            }
+            let (takes, spent_ns) = filter.takes(message, &is_local);
+            let pairs = usize::try_from(spent_ns / Step::Pair.ns()).unwrap_or(usize::MAX);
+            takes && steps.take(Step::Pair, pairs + 1).is_continue()
+        });
+        is_filtered
     }
 
     /// Visits the queues that a message reaches, some of them more than once. There may be more

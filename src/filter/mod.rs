@@ -21,7 +21,7 @@ mod tokens;
 pub use error::SelectorError;
 pub use fields::uuid_text;
 pub use references::{References, pairs_bytes};
-pub use selector::{Answer, Selector};
+pub use selector::{Answer, FilterParts, Selector};
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use super::references::References;
 use crate::base::Meter;
 use crate::base::limits::SELECTOR_BYTES_MAX;
 use crate::message::Message;
+use crate::wire::Value;
 
 /// The filter of a consumer for messages. [JMS 2.0 3.8.1, AMQP Filter Expressions 4]
 ///
@@ -81,6 +82,42 @@ impl Selector {
     /// Whether it is true for a message: [`Selector::asks`] without the cost.
     pub fn matches(&self, message: &Message, failures: u32) -> bool {
         self.asks(message, failures).matches
+    }
+}
+
+/// The filters that a consumer or subscription asks for, one of each kind at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FilterParts<'a> {
+    /// The text of a selector.
+    pub selector: Option<&'a str>,
+    /// The pairs of an `amqp:properties-filter`.
+    pub properties: Option<&'a [(Value, Value)]>,
+    /// The pairs of an `amqp:application-properties-filter`.
+    pub application_properties: Option<&'a [(Value, Value)]>,
+}
+
+impl FilterParts<'_> {
+    /// What they want together; none: everything.
+    ///
+    /// The name of the filter that is wrong, and what is wrong with it.
+    pub fn compile(self) -> Result<Option<Selector>, (&'static str, SelectorError)> {
+        let wrong = |kind| move |error| (kind, error);
+        let selector = self.selector.map(Selector::parse).transpose();
+        let selector = selector.map_err(wrong("selector"))?;
+        let mut references = References::default();
+        if let Some(pairs) = self.properties {
+            let added = references.add_properties(pairs);
+            added.map_err(wrong("amqp:properties-filter"))?;
+        }
+        if let Some(pairs) = self.application_properties {
+            let added = references.add_application_properties(pairs);
+            added.map_err(wrong("amqp:application-properties-filter"))?;
+        }
+        Ok(match selector {
+            _ if references.is_empty() => selector,
+            Some(selector) => Some(selector.and(references)),
+            None => Some(Selector::of_references(references)),
+        })
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! /queues/:queue                     target and source
-//! /exchanges/:exchange               target, with the empty routing key
-//! /exchanges/:exchange/:routing-key  target
+//! /exchanges/:exchange               target, with the empty routing key; source, a subscription
+//! /exchanges/:exchange/:routing-key  target; source, a subscription
 //! /management                        the management node, paired links only
 //! name                               a queue, if the name matches a pattern of `auto-create`
 //! ```
@@ -131,6 +131,20 @@ impl Address {
                 address: text.to_owned(),
             }),
         }
+    }
+
+    /// The topic of a bare name: the key of that name on an exchange.
+    pub(crate) fn topic(exchange: &str, name: &str) -> Result<Self, AddressError> {
+        if name.is_empty() {
+            return Err(AddressError::Form {
+                address: name.to_owned(),
+            });
+        }
+        check_routing_key(name).map_err(AddressError::Key)?;
+        Ok(Self::Exchange {
+            exchange: Name::from(exchange),
+            key: Name::from(name),
+        })
     }
 
     /// Parses an address to consume from.

@@ -7,32 +7,28 @@
 //!                 +--> asked (Work::Ask) --> on_*_reply --> accepted or refused
 //! ```
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Gateway;
 use super::address::{Address, MANAGEMENT};
 use super::errors;
-use super::links::{Consumer, LINKS_MAX, LinkId, LinkKind};
+use super::links::{LINKS_MAX, LinkId, LinkKind};
 use super::management::is_pair_half;
 use super::publisher::{Destination, Publisher};
-use super::terminus::{
-    browses, check_outcomes, consumer_timeout, death_evidence, deaths_encoding, exclusive,
-    filter_bytes, priority, selector, source_address, target_address,
-};
+use super::subscriptions::{is_topic_target, topic_address};
+use super::terminus::{browses, check_outcomes, filter_bytes, source_address, target_address};
 use super::work::{Ask, Work};
 use crate::access::Right;
+use crate::base::Name;
 use crate::base::limits::LINKS_KEPT_BYTES_MAX;
-use crate::base::{ExchangeId, Name};
 use crate::broker::names::check_new_name;
+use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{
-    Command, Consume, Error as CoreError, ObjectKind, QueueCommand, Reply, TopologyCommand,
+    Command, Consume, Error as CoreError, ObjectKind, QueueCommand, Reply, Target, TopologyCommand,
 };
 use crate::deaths::Evidence;
 use crate::link::{LinkHandle, SessionHandle};
-use crate::wire::performative::{
-    Attach, AttachAnswer, Error, Role, SenderSettleMode, TargetArchetype, Terminus,
-};
+use crate::wire::performative::{Attach, AttachAnswer, Error, Role, TargetArchetype, Terminus};
 
 /// The engine's handle of a link, and that of its session.
 pub(super) type LinkIds = (LinkHandle, SessionHandle);
@@ -49,7 +45,7 @@ impl Gateway {
     }
 
     /// Refuses a link, and deletes what was created for it.
-    fn refuse(&mut self, handle: LinkHandle, error: Error) {
+    pub(super) fn refuse(&mut self, handle: LinkHandle, error: Error) {
         self.links.remove(handle);
         self.delete_dynamic(handle);
         self.link.refuse_attach(handle, error);
@@ -77,8 +73,8 @@ impl Gateway {
             return self.attach_controller(place, attach);
         }
         check_outcomes(attach.source.as_deref())?;
-        if let Some(queue) = self.dynamic_target(place.0, attach)? {
-            return self.ask_publisher(place, attach, Address::Queue(queue));
+        if let Some((address, is_topic)) = self.dynamic_target(place.0, attach)? {
+            return self.ask_publisher(place, attach, (address, is_topic));
         }
         let address = target_address(attach)?;
         if address == Some(MANAGEMENT) && is_pair_half(attach) {
@@ -97,9 +93,14 @@ impl Gateway {
             self.accept_publisher(id);
             return Ok(());
         };
-        let address = Address::target(address, &self.environment.auto_create)
-            .map_err(|error| errors::address(&error))?;
-        self.ask_publisher(place, attach, address)
+        let is_topic = self.environment.options.subscriptions && is_topic_target(attach);
+        let address = if is_topic && !address.starts_with('/') {
+            topic_address(address)?
+        } else {
+            Address::target(address, &self.environment.auto_create)
+                .map_err(|error| errors::address(&error))?
+        };
+        self.ask_publisher(place, attach, (address, is_topic))
     }
 
     /// Asks the core whether the queue or exchange of a publisher exists.
@@ -107,7 +108,7 @@ impl Gateway {
         &mut self,
         place: LinkIds,
         attach: &Attach,
-        address: Address,
+        (address, is_topic): (Address, bool),
     ) -> Result<(), Error> {
         let question = match &address {
             Address::Queue(name) | Address::BareQueue(name) => {
@@ -123,6 +124,7 @@ impl Gateway {
         let to = Destination::Fixed {
             exchange: None,
             route,
+            is_topic,
         };
         let id = self.add_link(
             place,
@@ -143,12 +145,23 @@ impl Gateway {
         };
         let found = match reply {
             Reply::Exchange { exchange } => Ok(exchange),
-            Reply::Queue(_) => Ok(ExchangeId(0)),
+            Reply::Queue(_) => Ok(DEFAULT_EXCHANGE),
             Reply::Refused(error) => Err(errors::core(&error)),
             _ => Err(errors::internal("the core gave no answer")),
         };
         match (found, &mut publisher.to) {
-            (Ok(id), Destination::Fixed { exchange, .. }) => *exchange = Some(id),
+            (
+                Ok(id),
+                Destination::Fixed {
+                    exchange, is_topic, ..
+                },
+            ) => {
+                *exchange = Some(if *is_topic && id != DEFAULT_EXCHANGE {
+                    Target::AttachedTopic(id)
+                } else {
+                    Target::Attached(id)
+                });
+            }
             (Ok(_), Destination::Anonymous { .. }) => {}
             (Err(error), _) => {
                 self.refuse(handle, error);
@@ -177,6 +190,9 @@ impl Gateway {
     fn attach_consumer(&mut self, place: LinkIds, attach: &Attach) -> Result<(), Error> {
         let source = attach.source.as_deref();
         check_outcomes(source)?;
+        if let Some(wanted) = self.wanted_topic(place.0, attach)? {
+            return self.attach_subscriber(place, attach, wanted);
+        }
         let browses = browses(attach)?;
         let address = if let Some(queue) = self.dynamic_source(place.0, source)? {
             Address::Queue(queue)
@@ -194,42 +210,18 @@ impl Gateway {
         let (Address::Queue(queue) | Address::BareQueue(queue)) = &address else {
             return Err(errors::internal("a source that is no queue"));
         };
-        let settled = attach.snd_settle_mode == SenderSettleMode::Settled;
-        let unasked = self.environment.options.death_evidence;
-        let consumer = Consumer {
-            settled,
-            counts_returns: false,
-            unwritten: VecDeque::new(),
-            deaths: (deaths_encoding(attach)?, death_evidence(attach, unasked)?),
-            answers: VecDeque::new(),
-            evidence: self.evidence(&attach.name),
-        };
-        let (priority, exclusive) = (priority(attach)?, exclusive(attach)?);
-        let timeout_ms = consumer_timeout(attach)?;
-        let selector = selector(source)?;
+        let consumer = self.consumer_of(attach)?;
+        let consume = self.consume_of(place, attach, (queue.clone(), &consumer))?;
         if matches!(address, Address::BareQueue(_)) {
             let declare = self.bare_declaration(queue)?;
             self.batch.push(declare);
         }
-        let session = self.sessions.get(&place.1).copied().unwrap_or_default();
-        let evidence = Some(Arc::clone(&consumer.evidence));
         let id = self.add_link(place, attach, LinkKind::Consumer(Box::new(consumer)))?;
         let queue = queue.clone();
         self.batch.push(if self.has_right(Right::Read, &queue) {
-            let connection = self.id;
-            let consumer = id.consumer();
             let consume = Consume {
-                connection,
-                session,
-                consumer,
-                queue,
-                settled,
-                priority,
-                exclusive,
-                passing: false,
-                selector,
-                timeout_ms,
-                evidence,
+                consumer: id.consumer(),
+                ..consume
             };
             let command = if browses {
                 Command::Browse(consume.into_browse())
@@ -250,7 +242,7 @@ impl Gateway {
         kept.unwrap_or_else(|| Name::from(attach.name.as_str()))
     }
 
-    fn evidence(&self, link: &str) -> Arc<Evidence> {
+    pub(super) fn evidence(&self, link: &str) -> Arc<Evidence> {
         let user = self.login.as_ref().map(|login| &login.user);
         let address = (!self.peer.is_embedder).then(|| self.peer.address.to_string());
         let of_consumer = Evidence::of_consumer(&self.container, link, user, address.as_deref());

@@ -42,8 +42,9 @@ pub struct GatewayOptions {
     pub key_rule: KeyRule,
     /// Whether publishers may say when their messages are delivered.
     pub delivery_times: bool,
-    /// Whether a connection may ask to be the only one with its container-id.
-    pub sole_connections: bool,
+    /// Whether receivers may subscribe: exchanges as sources, topics, durable and shared
+    /// subscriptions, client ids of one connection only.
+    pub subscriptions: bool,
     /// Time from the declaration of a transaction to its discharge, in milliseconds.
     pub transaction_timeout_ms: u64,
     /// Bytes of one transaction before it is committed.

@@ -55,9 +55,7 @@ impl Gateway {
                 mechanism,
                 response,
                 ..
-            } => {
-                self.on_sasl_init(now, &mechanism, response.as_deref());
-            }
+            } => self.on_sasl_init(now, &mechanism, response.as_deref()),
             Event::SaslResponse { response } => self.on_sasl_response(now, &response),
             Event::Opened(open) => self.on_opened(now, &open),
             Event::SessionBegun { session } => self.on_session_begun(session),
@@ -69,11 +67,15 @@ impl Gateway {
                 session,
                 role,
                 attach,
+            } => self.on_attached((link, session), &role, &attach),
+            Event::Detached {
+                link,
+                closed,
+                error,
+                fates,
             } => {
-                self.on_attached((link, session), &role, &attach);
-            }
-            Event::Detached { link, fates, .. } => {
-                self.on_detached(link, &fates.unsent, &fates.unsettled);
+                let is_closed = closed && error.is_none();
+                self.on_detached((link, is_closed), &fates.unsent, &fates.unsettled);
             }
             Event::Posted(posted) => self.on_posted(*posted),
             Event::Partial { link } => self.on_partial(link),
@@ -184,7 +186,13 @@ impl Gateway {
         }
     }
 
-    fn on_detached(&mut self, handle: LinkHandle, unsent: &[u64], unsettled: &[u64]) {
+    /// Handles the end of a link; `is_closed`: its peer closed it, without an error.
+    fn on_detached(
+        &mut self,
+        (handle, is_closed): (LinkHandle, bool),
+        unsent: &[u64],
+        unsettled: &[u64],
+    ) {
         let Some(mut link) = self.links.remove(handle) else {
             return; // its attach was refused
         };
@@ -211,6 +219,11 @@ impl Gateway {
             };
             self.batch.push(Work::Leave(leaving));
         }
+        if let LinkKind::Consumer(consumer) = &link.kind
+            && is_closed
+        {
+            self.close_subscription(consumer);
+        }
         self.end_controller(handle);
         self.delete_dynamic(handle);
     }
@@ -234,6 +247,7 @@ impl Gateway {
             self.batch.push(Work::Leave(Leaving::Connection));
         }
         self.closed = true;
+        self.delete_dynamic_topics();
         if let Some(login) = &mut self.login {
             login.leave_container();
         }
@@ -329,6 +343,7 @@ impl Gateway {
         match ask {
             Ask::Publisher(link) => self.on_publisher_reply(link, reply),
             Ask::Consumer(link) => self.on_consumer_reply(link, reply),
+            Ask::Subscriber(link) => self.on_subscriber_reply(link, reply),
             Ask::Forbidden(link) => self.on_forbidden_reply(link, reply),
         }
     }

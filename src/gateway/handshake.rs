@@ -8,6 +8,7 @@ use super::describe::ConnectionInfo;
 use super::errors;
 use super::renewal::RenewalError;
 use super::seats::{ClientId, Seat};
+use super::terminus::has_capability;
 use super::work::{Asker, Work};
 use crate::access::{Grant, Permissions, Proven, Right, Tag, TokenError, TopicPermissions, User};
 use crate::base::{Millis, Name, Now};
@@ -192,6 +193,7 @@ impl Gateway {
                 self.batch.push(Work::Command(Command::ConnectionOpen {
                     connection: self.id,
                     user: login.user.clone(),
+                    client: self.container.clone(),
                     limit_bytes: self.environment.options.outbox_bytes,
                 }));
                 let info = ConnectionInfo::new(open, (&login.user, &vhost), &self.mechanism);
@@ -296,13 +298,13 @@ impl Gateway {
 
     /// Claims the client id of a connection: it may be that of one only.
     fn claim_client_id(&self, vhost: &Name, open: &Open) -> Result<Option<ClientId>, Error> {
-        if !self.environment.options.sole_connections || self.peer.is_embedder {
+        if !self.environment.options.subscriptions || self.peer.is_embedder {
             return Ok(None);
         }
-        let mut desired = open.desired_capabilities.iter().flatten();
-        let is_sole = desired.any(|capability| capability.as_str() == SOLE_CONNECTION);
-        let claimed = (self.environment.seats).claim((vhost, &self.container), is_sole);
-        let claimed = claimed.ok_or_else(|| errors::client_id_taken(&self.container, vhost));
+        let is_sole = has_capability(open.desired_capabilities.as_deref(), SOLE_CONNECTION);
+        let client = Name::from(open.container_id.as_str());
+        let claimed = self.environment.seats.claim((vhost, &client), is_sole);
+        let claimed = claimed.ok_or_else(|| errors::client_id_taken(&client, vhost));
         claimed.map(Some)
     }
 

@@ -7,6 +7,7 @@ use super::coordinator::Controller;
 use super::counters::Counted;
 use super::environment::Environment;
 use super::publisher::Publisher;
+use super::subscriptions::Subscription;
 use crate::base::limits::LINK_OVERHEAD_BYTES;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
@@ -106,6 +107,8 @@ pub(super) struct Consumer {
     pub(super) answers: VecDeque<(Serial, DeliveryState)>,
     /// The consumer's identity, shared by all deaths by an outcome without an error.
     pub(super) evidence: Arc<Evidence>,
+    /// The subscription that it is of; none: it consumes from a queue.
+    pub(super) subscription: Option<Box<Subscription>>,
 }
 
 /// One half of a management pair.

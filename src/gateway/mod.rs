@@ -40,6 +40,7 @@ mod sasl;
 mod seats;
 mod stream;
 mod streaming_body;
+mod subscriptions;
 mod terminus;
 mod transactional;
 mod transactions;

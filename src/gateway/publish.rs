@@ -9,11 +9,13 @@ use super::errors;
 use super::handshake::Login;
 use super::links::{Link, LinkId, LinkKind};
 use super::publisher::{Destination, Publisher};
+use super::subscriptions::TOPIC_EXCHANGE;
 use super::transactions::TxnId;
 use super::work::Work;
 use crate::access::{Right, TopicPermissions};
 use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
-use crate::base::{ExchangeId, Name, Serial};
+use crate::base::{Name, Serial};
+use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Command, Publish, Target};
 use crate::link::{Arrived, LinkHandle, Payload};
 use crate::message::{DeliveryTime, Directions, Message, MessageError, Route};
@@ -278,7 +280,8 @@ impl Gateway {
         let cc = directions.cc();
         let cc = cc.map_err(|error| self.refusal(id, &error))?;
         let (target, route) = if self.is_anonymous(id) {
-            self.anonymous_route(id, message)?
+            let is_topic = self.environment.options.subscriptions && directions.is_topic();
+            self.anonymous_route(id, message, is_topic)?
         } else {
             self.fixed_route(id)?
         };
@@ -302,12 +305,13 @@ impl Gateway {
                 Publisher {
                     to:
                         Destination::Fixed {
-                            exchange: Some(exchange),
+                            exchange: Some(target),
                             route,
+                            ..
                         },
                     ..
                 },
-            )) => Ok((Target::Attached(*exchange), Arc::clone(route))),
+            )) => Ok((*target, Arc::clone(route))),
             _ => Err(Refusal::Detach(errors::not_attached())),
         }
     }
@@ -316,25 +320,31 @@ impl Gateway {
         &mut self,
         id: LinkId,
         message: &Message,
+        is_topic: bool,
     ) -> Result<(Target, Arc<Route>), Refusal> {
         let to = message.to().ok_or_else(|| rejected(errors::no_to()))?;
         if let Some((_, publisher)) = self.links.publisher(id.publisher())
             && let Destination::Anonymous {
-                last: Some((last, route)),
+                last: Some((last, was_topic, route)),
             } = &publisher.to
             && last == to
+            && *was_topic == is_topic
         {
-            return Ok((target_of(route), Arc::clone(route)));
+            return Ok((target_of(route, is_topic), Arc::clone(route)));
         }
-        let address = Address::target(to, &self.environment.auto_create)
-            .map_err(|error| rejected(errors::precondition(&error)))?;
+        let address = if is_topic && !to.starts_with('/') {
+            Address::topic(TOPIC_EXCHANGE, to)
+        } else {
+            Address::target(to, &self.environment.auto_create)
+        };
+        let address = address.map_err(|error| rejected(errors::precondition(&error)))?;
         let route = self.address_route(address).map_err(Refusal::Detach)?;
         if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
-            let last = Some((to.to_owned(), Arc::clone(&route)));
+            let last = Some((to.to_owned(), is_topic, Arc::clone(&route)));
             publisher.to = Destination::Anonymous { last };
             publisher.checked = 0;
         }
-        Ok((target_of(&route), route))
+        Ok((target_of(&route, is_topic), route))
     }
 
     /// The route that an address stands for, if the user may write there.
@@ -402,9 +412,11 @@ fn rejected(error: Error) -> Refusal {
 }
 
 /// The target of a route: the default exchange needs no lookup by name.
-fn target_of(route: &Route) -> Target {
+fn target_of(route: &Route, is_topic: bool) -> Target {
     if route.exchange.is_empty() {
-        Target::Attached(ExchangeId(0))
+        Target::Attached(DEFAULT_EXCHANGE)
+    } else if is_topic {
+        Target::NamedTopic
     } else {
         Target::Named
     }

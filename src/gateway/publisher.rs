@@ -10,7 +10,8 @@ use super::streaming_body::StreamingBody;
 use super::work::Work;
 use crate::access::TopicPermissions;
 use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
-use crate::base::{ExchangeId, Name, PublisherId, Serial, uncount};
+use crate::base::{Name, PublisherId, Serial, uncount};
+use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Command, PublishOutcome, Target};
 use crate::message::Route;
 use crate::wire::performative::{DeliveryState, Error};
@@ -49,14 +50,16 @@ pub(super) enum Destination {
     /// One exchange with one key, looked up at attach.
     Fixed {
         /// The exchange's id; none until the core has answered.
-        exchange: Option<ExchangeId>,
+        exchange: Option<Target>,
         /// The exchange's name, and the key.
         route: Arc<Route>,
+        /// Whether a message that no subscriber wants is accepted.
+        is_topic: bool,
     },
     /// The address in each message: the anonymous terminus.
     Anonymous {
-        /// The last `to` that was looked up, and its route.
-        last: Option<(String, Arc<Route>)>,
+        /// The last `to` that was looked up, whether it was a topic, and its route.
+        last: Option<(String, bool, Arc<Route>)>,
     },
 }
 
@@ -79,10 +82,11 @@ impl Publisher {
     pub(super) fn way(&self, generation: u64) -> Option<Way> {
         match &self.to {
             Destination::Fixed {
-                exchange: Some(exchange),
+                exchange: Some(target),
                 route,
+                ..
             } if self.checked == generation => Some(Way {
-                target: Target::Attached(*exchange),
+                target: *target,
                 route: Arc::clone(route),
                 topic: self.topic.clone(),
                 delivery_time: None,
@@ -124,7 +128,11 @@ impl Publisher {
             return None;
         }
         match &self.to {
-            Destination::Fixed { exchange, route } if *exchange == Some(ExchangeId(0)) => {
+            Destination::Fixed {
+                exchange: Some(Target::Attached(DEFAULT_EXCHANGE)),
+                route,
+                ..
+            } => {
                 self.follows = true;
                 route.keys.first().cloned()
             }

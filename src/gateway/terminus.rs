@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::errors;
+use crate::base::Name;
+use crate::broker::subscription;
 use crate::deaths::{Encoding, EvidenceLevel};
-use crate::filter::{References, Selector, SelectorError, pairs_bytes};
+use crate::filter::{FilterParts, Selector, pairs_bytes};
 use crate::wire::performative::{
-    Attach, DistributionMode, Error, Fields, Filter, Source, TargetArchetype, Value, filter,
+    Attach, DistributionMode, Error, Fields, Filter, Source, Symbol, TargetArchetype, Value, filter,
 };
 
 /// Link property: consumers of higher priority are served first.
@@ -82,38 +84,67 @@ pub(super) fn browses(attach: &Attach) -> Result<bool, Error> {
 /// The selector of a consumer: what its filters want together, the first of each kind. Filters of
 /// other kinds are ignored, and not repeated in the answer. [AMQP 3.5.8]
 pub(super) fn selector(source: Option<&Source>) -> Result<Option<Arc<Selector>>, Error> {
+    let compiled = filter_parts(source).compile();
+    let compiled =
+        compiled.map_err(|(kind, error)| errors::invalid_field(format_args!("{kind}: {error}")))?;
+    Ok(compiled.map(Arc::new))
+}
+
+/// The filters of a source that are applied, the first of each kind.
+pub(super) fn filter_parts(source: Option<&Source>) -> FilterParts<'_> {
     let filters = source.and_then(|source| source.filter.as_ref());
-    let (mut text, mut of_fields, mut of_application) = (None, None, None);
+    let mut parts = FilterParts::default();
     for found in filters
         .into_iter()
         .flat_map(Fields::values)
         .filter_map(filter)
     {
         match found {
-            Filter::Selector(it) => text = text.or(Some(it)),
-            Filter::Properties(it) => of_fields = of_fields.or(Some(it)),
-            Filter::ApplicationProperties(it) => of_application = of_application.or(Some(it)),
+            Filter::Selector(it) => parts.selector = parts.selector.or(Some(it)),
+            Filter::Properties(it) => parts.properties = parts.properties.or(Some(it)),
+            Filter::ApplicationProperties(it) => {
+                parts.application_properties = parts.application_properties.or(Some(it));
+            }
         }
     }
-    let wrong =
-        |kind| move |error: SelectorError| errors::invalid_field(format_args!("{kind}: {error}"));
-    let selector = text.map(Selector::parse).transpose();
-    let selector = selector.map_err(wrong("selector"))?;
-    let mut references = References::default();
-    if let Some(pairs) = of_fields {
-        let added = references.add_properties(pairs);
-        added.map_err(wrong("amqp:properties-filter"))?;
-    }
-    if let Some(pairs) = of_application {
-        let added = references.add_application_properties(pairs);
-        added.map_err(wrong("amqp:application-properties-filter"))?;
-    }
-    let whole = match selector {
-        _ if references.is_empty() => selector,
-        Some(selector) => Some(selector.and(references)),
-        None => Some(Selector::of_references(references)),
+    parts
+}
+
+/// The filters, one by one.
+pub(super) fn applied_filters(parts: FilterParts<'_>) -> impl Iterator<Item = Filter<'_>> {
+    let FilterParts {
+        selector,
+        properties,
+        application_properties,
+    } = parts;
+    let all = [
+        selector.map(Filter::Selector),
+        properties.map(Filter::Properties),
+        application_properties.map(Filter::ApplicationProperties),
+    ];
+    all.into_iter().flatten()
+}
+
+/// The filters, as arguments of a subscription's queue.
+pub(super) fn filter_arguments(parts: FilterParts<'_>) -> Vec<(Name, Value)> {
+    let argument = |filter| match filter {
+        Filter::Selector(text) => (subscription::SELECTOR, Value::string(text)),
+        Filter::Properties(pairs) => (subscription::PROPERTIES, Value::Map(pairs.to_vec())),
+        Filter::ApplicationProperties(pairs) => {
+            let pairs = Value::Map(pairs.to_vec());
+            (subscription::APPLICATION_PROPERTIES, pairs)
+        }
     };
-    Ok(whole.map(Arc::new))
+    let arguments = applied_filters(parts).map(argument);
+    arguments
+        .map(|(name, value)| (Name::from(name), value))
+        .collect()
+}
+
+/// Whether a terminus names a capability.
+pub(super) fn has_capability(capabilities: Option<&[Symbol]>, wanted: &str) -> bool {
+    let mut capabilities = capabilities.into_iter().flatten();
+    capabilities.any(|capability| capability.as_str() == wanted)
 }
 
 /// Bytes that the filters of a source take, as far as they are applied.

@@ -49,6 +49,8 @@ pub(super) enum Ask {
     Publisher(LinkId),
     /// A consuming link that attaches.
     Consumer(LinkId),
+    /// A consuming link that attaches to a subscription.
+    Subscriber(LinkId),
     /// A consuming link without the right to read; it is told so only if its queue exists.
     Forbidden(LinkId),
 }
@@ -192,6 +194,12 @@ impl Batch {
                 Work::Settle(run) => self.settle(now, core, effects, run),
                 Work::Declare(command) => self.declare(now, core, effects, command),
                 Work::Ask(ask, command) => {
+                    if let Some(declared) = command.declares()
+                        && !core.match_policies(declared, &mut self.begun, &mut effects.meter)
+                    {
+                        self.work.push_front(Work::Ask(ask, command));
+                        continue;
+                    }
                     effects.meter.charge(Step::Command, 1);
                     let reply = core.apply(now, command, effects);
                     self.answered.push(Answered::Reply(ask, reply));

@@ -17,7 +17,7 @@ impl SessionHandle {
 }
 
 /// One link of a [`super::Connection`]. A stale handle finds nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct LinkHandle {
     /// The engine's channel number.
     pub(super) channel: u16,

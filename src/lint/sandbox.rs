@@ -54,6 +54,7 @@ impl Sandbox {
         sandbox.apply(Command::ConnectionOpen {
             connection: CONNECTION,
             user: Name::from("lint"),
+            client: Name::default(),
             limit_bytes: u64::MAX,
         });
         sandbox.apply(Command::SessionOpen {

@@ -5,10 +5,15 @@ use super::delivery_time::{self, DELIVERY_DELAY, DELIVERY_TIME, DeliveryTime};
 use super::{Message, MessageError};
 use crate::base::limits::{CC_BYTES_MAX, CC_KEYS_MAX};
 use crate::base::{Name, check_routing_key};
-use crate::wire::{Reader, ValueKind, decode_value};
+use crate::wire::{Reader, Value, ValueKind, decode_value};
 
 /// The annotation with further routing keys. [dead-lettering part 9 row 5]
 const CC: &str = "x-cc";
+/// The annotation by which JMS clients say what their `to` is.
+const JMS_DESTINATION: &str = "x-opt-jms-dest";
+/// Its values for topics.
+const JMS_TOPIC: i8 = 1;
+const JMS_TEMPORARY_TOPIC: i8 = 3;
 /// Bytes of a wrong value that an error shows; a longer one is shown by its type.
 const SHOWN_BYTES_MAX: usize = 256;
 
@@ -18,9 +23,18 @@ pub struct Directions<'a> {
     cc: Option<&'a [u8]>,
     delivery_time: Option<&'a [u8]>,
     delivery_delay: Option<&'a [u8]>,
+    destination: Option<&'a [u8]>,
 }
 
 impl Directions<'_> {
+    /// Whether its `to` is the address of a topic: annotation `x-opt-jms-dest`, 1 for a topic and 3
+    /// for a temporary one.
+    pub fn is_topic(&self) -> bool {
+        let kind = self.destination.map(decode_value);
+        let topic = [JMS_TOPIC, JMS_TEMPORARY_TOPIC].map(Value::Byte);
+        matches!(kind, Some(Ok((kind, _))) if topic.contains(&kind))
+    }
+
     /// The CC keys: annotation `x-cc`, empty if absent. More than `limits::CC_KEYS_MAX` keys or
     /// `limits::CC_BYTES_MAX` bytes are refused before any is decoded.
     pub fn cc(&self) -> Result<Vec<Name>, MessageError> {
@@ -88,6 +102,7 @@ impl Message {
                 Some(CC) => &mut directions.cc,
                 Some(DELIVERY_TIME) => &mut directions.delivery_time,
                 Some(DELIVERY_DELAY) => &mut directions.delivery_delay,
+                Some(JMS_DESTINATION) => &mut directions.destination,
                 _ => continue,
             };
             place.get_or_insert(pair.value);

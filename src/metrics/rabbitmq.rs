@@ -241,6 +241,7 @@ struct Sums {
     published: u64,
     presettled: u64,
     accepted: u64,
+    unheard: u64,
     unroutable: u64,
     dropped: u64,
     refused_presettled: u64,
@@ -256,6 +257,7 @@ impl Sums {
         self.published += counters.published;
         self.presettled += counters.presettled;
         self.accepted += counters.accepted;
+        self.unheard += counters.unheard;
         self.unroutable += counters.unroutable;
         self.dropped += counters.unroutable_presettled;
         self.refused_presettled += counters.refused_presettled;
@@ -300,7 +302,7 @@ const GLOBAL: [(&str, &str, SumOf); 14] = [
     (
         "rabbitmq_global_messages_routed_total",
         "Of these, for at least one queue.",
-        |it| it.published.saturating_sub(it.unroutable),
+        |it| it.published.saturating_sub(it.unroutable + it.unheard),
     ),
     (
         "rabbitmq_global_messages_unroutable_returned_total",

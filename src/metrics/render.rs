@@ -148,7 +148,11 @@ fn vhosts(text: &mut Text, vhosts: &[Vhost]) {
     outcomes(text, &table::PUBLISH_OUTCOMES, vhosts, |vhost| {
         let counters = &vhost.counters;
         vec![
-            ("accepted", counters.accepted),
+            (
+                "accepted",
+                counters.accepted.saturating_sub(counters.unheard),
+            ),
+            ("unheard", counters.unheard),
             ("released", counters.unroutable),
             ("rejected", counters.refused),
         ]

@@ -124,8 +124,8 @@ metrics! {
     PUBLISHED = Counter "coroner_messages_published_total" ["vhost"] Everywhere
         "Messages that came from publishers.";
     PUBLISH_OUTCOMES = Counter "coroner_publish_outcomes_total" ["vhost", "outcome"] Everywhere
-        "What became of them: accepted, released (no queue was reached) or rejected (a queue was \
-         full).";
+        "What became of them: accepted, unheard (accepted, and no subscriber of a topic wanted it), \
+         released (no queue was reached) or rejected (a queue was full).";
     DELIVERED = Counter "coroner_messages_delivered_total" ["vhost"] Everywhere
         "Deliveries to consumers.";
     DELIVERY_OUTCOMES = Counter "coroner_delivery_outcomes_total" ["vhost", "outcome"] Everywhere

@@ -40,9 +40,9 @@ const CAPABILITIES: [&str; 2] = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"];
 /// The capability that tells that `x-opt-delivery-time` of a publisher counts; Qpid JMS looks for
 /// it.
 const DELAYED_DELIVERY: &str = "DELAYED_DELIVERY";
-/// The capability that tells that a container-id can be that of one connection only; JMS clients
-/// desire it.
-const SOLE_CONNECTION: &str = "sole-connection-for-container";
+/// Capabilities that JMS clients look for, with subscriptions: consumers share them, and client ids
+/// are of one connection only.
+const JMS_CAPABILITIES: [&str; 2] = ["SHARED-SUBS", "sole-connection-for-container"];
 /// The capability of property filters. [AMQP Filter Expressions 4.1]
 const PROPERTY_FILTERS: &str = "AMQP_FILTEX_PROP_V1_0";
 
@@ -399,7 +399,7 @@ fn options(settings: &Settings, registry: &Registry, seed: Seed) -> GatewayOptio
             KeyRule::Specification
         },
         delivery_times: !settings.strict,
-        sole_connections: !settings.strict,
+        subscriptions: !settings.strict,
         transaction_timeout_ms: settings.transaction_timeout.ms,
         transaction_bytes_max: settings.transaction_max_bytes.0,
         auto_create: settings.auto_create.clone(),
@@ -432,8 +432,8 @@ fn identity(settings: &Settings) -> Identity {
         properties.push(("coroner_version", text(own.1)));
     }
     let delayed = Some(DELAYED_DELIVERY).filter(|_| !settings.strict);
-    let sole = Some(SOLE_CONNECTION).filter(|_| !settings.strict);
-    let further = delayed.into_iter().chain([PROPERTY_FILTERS]).chain(sole);
+    let jms = JMS_CAPABILITIES.into_iter().filter(|_| !settings.strict);
+    let further = delayed.into_iter().chain([PROPERTY_FILTERS]).chain(jms);
     Identity {
         container_id: settings.node_name.clone(),
         offered_capabilities: CAPABILITIES.into_iter().map(Symbol::from).collect(),
@@ -459,7 +459,8 @@ mod tests {
             for (further, expect) in [
                 (DELAYED_DELIVERY, !strict),
                 (PROPERTY_FILTERS, true),
-                (SOLE_CONNECTION, !strict),
+                ("SHARED-SUBS", !strict),
+                ("sole-connection-for-container", !strict),
             ] {
                 let further = Symbol::from(further);
                 assert_eq!(identity.offered_if_desired.contains(&further), expect);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::{
-    ConnectionId, ConsumerId, HolderId, QueueId, Seed, SessionId, Table, invariant, uncount,
+    ConnectionId, ConsumerId, HolderId, Name, QueueId, Seed, SessionId, Table, invariant, uncount,
 };
 use crate::broker::queue::Queue;
 use crate::deaths::Evidence;
@@ -23,6 +23,8 @@ pub(super) struct Clients {
 
 #[derive(Debug)]
 pub(super) struct Connection {
+    /// Its client id.
+    pub(super) client: Name,
     pub(super) limit_bytes: u64,
     assigned_bytes: u64,
     pub(super) sessions: Vec<SessionId>,
@@ -126,8 +128,9 @@ impl Clients {
         }
     }
 
-    pub(super) fn connect(&mut self, id: ConnectionId, limit_bytes: u64) {
+    pub(super) fn connect(&mut self, id: ConnectionId, client: Name, limit_bytes: u64) {
         let connection = Connection {
+            client,
             limit_bytes,
             assigned_bytes: 0,
             sessions: Vec::new(),

@@ -42,11 +42,10 @@ impl Core {
             }
             Command::ConnectionOpen {
                 connection,
+                client,
                 limit_bytes,
                 ..
-            } => {
-                self.connection_open(turn, connection, limit_bytes);
-            }
+            } => self.connection_open(turn, (connection, client), limit_bytes),
             Command::SessionOpen {
                 connection,
                 session,
@@ -68,6 +67,7 @@ impl Core {
                 publisher,
             } => self.publishers.leave(connection, publisher),
             Command::Consume(consume) => return self.consume(turn.now, consume),
+            Command::Subscribe(subscribe) => return self.subscribe(turn, *subscribe),
             Command::Browse(browse) => return self.browse_attach(browse),
             Command::Queue(command) => {
                 return self
@@ -85,8 +85,13 @@ impl Core {
         Reply::None
     }
 
-    fn connection_open(&mut self, turn: &mut Turn<'_>, connection: ConnectionId, limit_bytes: u64) {
-        self.clients.connect(connection, limit_bytes);
+    fn connection_open(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (connection, client): (ConnectionId, Name),
+        limit_bytes: u64,
+    ) {
+        self.clients.connect(connection, client, limit_bytes);
         if self.alarm {
             let alarm = Effect::Alarm { raised: true };
             turn.effects.outgoing.push((connection, alarm));
@@ -210,6 +215,7 @@ impl Core {
                 };
                 self.exchange_declare(turn, spec)
             }),
+            TopologyCommand::TemporaryTopic { name } => self.temporary_topic(turn, &name),
             TopologyCommand::ExchangeDelete { name, if_unused } => {
                 self.exchange_delete(&name, if_unused)
             }

@@ -41,6 +41,7 @@ mod settle;
 mod snapshot;
 #[cfg(any(test, feature = "internals"))]
 mod stepping;
+mod subscriptions;
 #[cfg(test)]
 pub(crate) mod tests;
 mod timeouts;

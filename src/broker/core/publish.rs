@@ -9,10 +9,11 @@ use super::work::Work;
 use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{ExchangeId, Lsn, Name, Position, QueueId, Step};
+use crate::base::{ConnectionId, ExchangeId, Lsn, Name, Position, QueueId, Step};
 use crate::broker::exchange::ExchangeKind;
 use crate::broker::queue::{Delay, MessageState};
 use crate::broker::router::DEFAULT_EXCHANGE;
+use crate::broker::subscription::NoLocal;
 use crate::broker::{Effect, Publish, PublishOutcome, Target, TooManyQueues};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
@@ -26,6 +27,7 @@ impl Core {
             connection,
             publisher,
             token,
+            target,
             settled,
             message,
             route,
@@ -34,13 +36,22 @@ impl Core {
         } = publish;
         let delay = delivery_time.and_then(|time| asked(turn.now, time));
         let outcome = match exchange {
-            Ok(exchange) => self.route_publish(turn, exchange, (message, route), delay),
+            Ok(exchange) => {
+                self.route_publish(turn, (connection, exchange), (message, route), delay)
+            }
             Err(outcome) => outcome,
         };
         if let Some(body) = blob {
             // The queues it entered refer to the body now; if there are none, the body is released.
             self.recorder.unname(body);
         }
+        let outcome = match outcome {
+            PublishOutcome::Unroutable if target.is_topic() => {
+                self.counters.unheard += 1;
+                PublishOutcome::Accepted
+            }
+            outcome => outcome,
+        };
         match &outcome {
             PublishOutcome::Accepted => self.counters.accepted += 1,
             PublishOutcome::QueueFull { .. } | PublishOutcome::TooManyQueues(_) => {
@@ -75,8 +86,10 @@ impl Core {
         let exchange = match publish.target {
             Target::Attached(DEFAULT_EXCHANGE) => return Ok(DEFAULT_EXCHANGE),
             Target::Named if publish.route.exchange.is_empty() => return Ok(DEFAULT_EXCHANGE),
-            Target::Attached(id) => self.router.exchange(id),
-            Target::Named => self.router.exchange_named(&publish.route.exchange),
+            Target::Attached(id) | Target::AttachedTopic(id) => self.router.exchange(id),
+            Target::Named | Target::NamedTopic => {
+                self.router.exchange_named(&publish.route.exchange)
+            }
         };
         let name = || publish.route.exchange.clone();
         match exchange {
@@ -99,12 +112,15 @@ impl Core {
     fn route_publish(
         &mut self,
         turn: &mut Turn<'_>,
-        exchange: ExchangeId,
+        (connection, exchange): (ConnectionId, ExchangeId),
         (message, route): (Arc<Message>, Arc<Route>),
         delay: Option<Delay>,
     ) -> PublishOutcome {
         let meter = &mut turn.effects.meter;
-        let targets = (self.routed).find(&self.router, exchange, (&route, &*message), meter);
+        let clients = &self.clients;
+        let is_local = |no_local: &NoLocal| Self::is_local(clients, connection, no_local);
+        let goes = (&route, &*message);
+        let targets = (self.routed).find_for(&self.router, exchange, goes, is_local, meter);
         let (count, first) = (targets.len(), targets.first().copied());
         self.router.count(exchange, count);
         let Some(first) = first else {

@@ -54,7 +54,7 @@ impl Core {
 
     /// The arguments, with the vhost's default queue type added if none is given and the queue can
     /// be of it.
-    fn with_default_type<'a>(
+    pub(super) fn with_default_type<'a>(
         &self,
         properties: QueueProperties,
         arguments: &'a [(Name, Value)],
@@ -75,7 +75,7 @@ impl Core {
         }
     }
 
-    fn check_queue_limit(&self, name: &Name) -> Result<(), Error> {
+    pub(super) fn check_queue_limit(&self, name: &Name) -> Result<(), Error> {
         match self.queues_max {
             Some(limit) if self.counted_queues() >= limit => Err(Error::QueueLimit {
                 name: name.clone(),
@@ -138,7 +138,7 @@ impl Core {
     }
 
     /// The effective settings of a queue that is being declared.
-    fn settings_of_new(
+    pub(super) fn settings_of_new(
         &mut self,
         turn: &mut Turn<'_>,
         name: &Name,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{ExchangeId, Meter, QueueId, Random, Seed};
 use crate::broker::router::Router;
+use crate::broker::subscription::NoLocal;
 use crate::message::{Message, Route};
 
 /// A route and the queues it led to, valid while the topology is the same. It is taken out of the
@@ -63,6 +64,20 @@ impl Routed {
         (route, message): (&Arc<Route>, &Message),
         meter: &mut Meter,
     ) -> &[QueueId] {
+        self.find_for(router, exchange, (route, message), |_| false, meter)
+    }
+
+    /// The same for a message that a client publishes: `is_local` says whether what a subscription
+    /// leaves out is of that client.
+    #[inline]
+    pub(super) fn find_for(
+        &mut self,
+        router: &Router,
+        exchange: ExchangeId,
+        (route, message): (&Arc<Route>, &Message),
+        is_local: impl Fn(&NoLocal) -> bool,
+        meter: &mut Meter,
+    ) -> &[QueueId] {
         let generation = router.generation();
         let is_same = self.way.as_ref().is_some_and(|way| {
             way.generation == generation
@@ -73,13 +88,16 @@ impl Routed {
             self.targets.clear();
             let draw = self.draws.next();
             let steps = router.route(exchange, route, message, draw, &mut self.targets);
-            meter.charge_ns(steps.ns());
             self.are_too_many =
                 steps.are_used_up() || self.targets.len() > router.queues_max() as usize;
+            let is_filtered = !self.are_too_many
+                && router.retain_takers(&mut self.targets, message, is_local, &steps);
+            self.are_too_many |= steps.are_used_up();
+            meter.charge_ns(steps.ns());
             if self.are_too_many {
                 self.targets = Vec::new();
             }
-            self.way = (!router.depends_on_message(exchange)).then(|| Way {
+            self.way = (!is_filtered && !router.depends_on_message(exchange)).then(|| Way {
                 exchange,
                 route: Arc::clone(route),
                 generation,

@@ -79,6 +79,24 @@ impl Core {
         })
     }
 
+    /// Declares the exchange of a temporary topic.
+    pub(super) fn temporary_topic(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: &Name,
+    ) -> Result<Reply, Error> {
+        let declared = self.router.declare_temporary(name)?;
+        let matching = self.policies_of(turn, ObjectKind::Exchange, name);
+        let alternate = matching.alternate_exchange().cloned();
+        self.router.set_policy_alternate(name, alternate);
+        self.retry_all();
+        Ok(Reply::ExchangeDeclared {
+            created: declared.created,
+            lsn: Lsn(0),
+            warnings: Vec::new(),
+        })
+    }
+
     pub(super) fn exchange_delete(&mut self, name: &Name, if_unused: bool) -> Result<Reply, Error> {
         let removed = self.router.delete(name, if_unused)?;
         if removed.existed {

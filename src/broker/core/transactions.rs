@@ -22,6 +22,7 @@ use crate::base::plant::{Plant, is_planted};
 use crate::base::{ExchangeId, Meter, Now, QueueId, Step, invariant};
 use crate::broker::dead_letter::plan;
 use crate::broker::queue::{MessageState, Queue, Slot};
+use crate::broker::subscription::NoLocal;
 use crate::broker::{
     Commit, Effect, NotCommitted, Outcome, Publish, PublishOutcome, Settle, TooManyQueues,
 };
@@ -217,16 +218,17 @@ impl Core {
         let exchange = self.publish_exchange(post)?;
         let meter = &mut turn.effects.meter;
         let goes = (&post.route, &*post.message);
-        let targets = self.routed.find(&self.router, exchange, goes, meter);
-        if targets.is_empty() {
-            return Err(if self.routed.are_too_many() {
-                let queues_max = self.router.queues_max();
-                PublishOutcome::TooManyQueues(TooManyQueues { queues_max })
-            } else {
-                PublishOutcome::Unroutable
-            });
+        let (clients, connection) = (&self.clients, post.connection);
+        let is_local = |no_local: &NoLocal| Self::is_local(clients, connection, no_local);
+        let targets = (self.routed).find_for(&self.router, exchange, goes, is_local, meter);
+        let targets: SmallVec<[QueueId; 1]> = SmallVec::from_slice(targets);
+        if targets.is_empty() && self.routed.are_too_many() {
+            let queues_max = self.router.queues_max();
+            return Err(PublishOutcome::TooManyQueues(TooManyQueues { queues_max }));
         }
-        let targets = SmallVec::from_slice(targets);
+        if targets.is_empty() && !post.target.is_topic() {
+            return Err(PublishOutcome::Unroutable);
+        }
         Ok(Way { exchange, targets })
     }
 
@@ -252,7 +254,7 @@ impl Core {
             let queue = queue.name.clone();
             return Err(PublishOutcome::QueueFull { queue });
         }
-        if gone == way.targets.len() {
+        if gone == way.targets.len() && !post.target.is_topic() {
             return Err(PublishOutcome::Unroutable);
         }
         Ok(())
@@ -275,7 +277,9 @@ impl Core {
                 // The queues it entered refer to the body now.
                 self.recorder.unname(body);
             }
-            if outcome != PublishOutcome::Accepted {
+            if outcome == PublishOutcome::Unroutable && post.target.is_topic() {
+                self.counters.unheard += 1;
+            } else if outcome != PublishOutcome::Accepted {
                 invariant!(broken, "what enters in a transaction was found a place");
                 self.counters.refused += 1;
                 continue;

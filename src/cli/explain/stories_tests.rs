@@ -69,6 +69,7 @@ impl Stage {
         stage.apply(Command::ConnectionOpen {
             connection: CONNECTION,
             user: Name::from("billing"),
+            client: Name::default(),
             limit_bytes: u64::MAX,
         });
         stage.apply(Command::SessionOpen {

@@ -62,7 +62,12 @@ fn refused_links_name_the_condition_and_leave_the_session_alive() {
     let sources = [
         ("/queues/q", ""),
         ("/queues/nosuch", "amqp:not-found"),
-        ("/exchanges/x", "amqp:invalid-field"),
+        ("/exchanges/x", ""),
+        ("/exchanges/nosuch/k", "amqp:not-found"),
+        ("/exchanges/inner/k", ""),
+        ("/exchanges/amq.default/q", "amqp:invalid-field"),
+        ("/exchanges/", "amqp:invalid-field"),
+        ("/management", "amqp:invalid-field"),
         ("auto.q", ""),
         ("", "amqp:invalid-field"),
     ];

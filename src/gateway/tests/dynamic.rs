@@ -2,9 +2,10 @@
 
 use rstest::rstest;
 
-use super::support::{Scene, message, receiver, sender};
+use super::support::{Scene, message, options, receiver, sender};
 use crate::base::Name;
 use crate::broker::{Command, QueueCommand, Reply};
+use crate::gateway::GatewayOptions;
 use crate::link::{Event, LinkHandle};
 use crate::wire::performative::{Attach, Source, Symbol, Target, TargetArchetype, Value, fields};
 
@@ -135,7 +136,7 @@ fn what_no_temporary_queue_can_be_is_refused() {
             "amqp:not-implemented",
         ),
         (
-            "a topic",
+            "a topic, without subscriptions",
             Source {
                 capabilities: Some(topic),
                 ..Source::default()
@@ -152,7 +153,10 @@ fn what_no_temporary_queue_can_be_is_refused() {
         ),
     ];
     for (what, source, condition) in cases {
-        let mut scene = Scene::new();
+        let mut scene = Scene::with(GatewayOptions {
+            subscriptions: false,
+            ..options()
+        });
         let client = scene.client();
         let (_, result) = scene.attach(client, dynamic_receiver(source));
         assert_eq!(result, Err(condition.to_owned()), "{what}");

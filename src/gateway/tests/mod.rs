@@ -12,5 +12,6 @@ mod presettled;
 mod publish;
 mod rights;
 mod streaming_body;
+mod subscriptions;
 mod support;
 mod tokens;

@@ -203,7 +203,7 @@ pub(super) fn options() -> GatewayOptions {
         death_evidence: EvidenceLevel::default(),
         key_rule: KeyRule::Specification,
         delivery_times: true,
-        sole_connections: true,
+        subscriptions: true,
         transaction_timeout_ms: 60_000,
         transaction_bytes_max: 1 << 20,
         auto_create: vec!["auto.#".to_owned()],
@@ -267,12 +267,27 @@ impl Scene {
     /// A client that takes frames of at most so many bytes.
     pub(super) fn client_with(
         &mut self,
-        (user, password): (&str, &str),
+        user: (&str, &str),
         hostname: Option<&str>,
         max_frame_size: u32,
     ) -> usize {
+        self.client_in("client", user, (hostname, max_frame_size))
+    }
+
+    /// A client with this container-id.
+    pub(super) fn client_named(&mut self, container: &str) -> usize {
+        let frames = LinkOptions::default().max_frame_size;
+        self.client_in(container, ("guest", "guest"), (None, frames))
+    }
+
+    fn client_in(
+        &mut self,
+        container: &str,
+        (user, password): (&str, &str),
+        limits: (Option<&str>, u32),
+    ) -> usize {
         let sasl = ClientSasl::plain(user, password);
-        let client = self.add_client(sasl, hostname, max_frame_size);
+        let client = self.connect(container, sasl, limits);
         let owner = &mut self.clients[client];
         owner.session = owner.engine.begin();
         self.drive();
@@ -286,8 +301,17 @@ impl Scene {
         hostname: Option<&str>,
         max_frame_size: u32,
     ) -> usize {
+        self.connect("client", sasl, (hostname, max_frame_size))
+    }
+
+    fn connect(
+        &mut self,
+        container: &str,
+        sasl: ClientSasl,
+        (hostname, max_frame_size): (Option<&str>, u32),
+    ) -> usize {
         let identity = Identity {
-            container_id: "client".to_owned(),
+            container_id: container.to_owned(),
             ..Identity::default()
         };
         let options = ClientOptions {

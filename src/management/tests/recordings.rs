@@ -61,6 +61,7 @@ impl Setting {
             setting.apply(Command::ConnectionOpen {
                 connection,
                 user,
+                client: Name::default(),
                 limit_bytes,
             });
         }

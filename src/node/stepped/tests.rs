@@ -73,7 +73,7 @@ fn options() -> GatewayOptions {
         death_evidence: EvidenceLevel::default(),
         key_rule: KeyRule::Specification,
         delivery_times: true,
-        sole_connections: true,
+        subscriptions: true,
         transaction_timeout_ms: 60_000,
         transaction_bytes_max: 1 << 20,
         auto_create: Vec::new(),

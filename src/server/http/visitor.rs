@@ -51,6 +51,7 @@ impl Visitor {
         visitor.apply(Command::ConnectionOpen {
             connection,
             user,
+            client: Name::default(),
             limit_bytes: TAKEN_BYTES_MAX,
         })?;
         visitor.apply(Command::SessionOpen {

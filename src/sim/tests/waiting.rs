@@ -52,6 +52,7 @@ impl Client {
         client.apply(Command::ConnectionOpen {
             connection: CONNECTION,
             user: Name::from("sim"),
+            client: Name::default(),
             limit_bytes: u64::MAX,
         });
         client.apply(Command::SessionOpen {

@@ -78,6 +78,7 @@ impl World {
         self.apply(Command::ConnectionOpen {
             connection,
             user,
+            client: Name::default(),
             limit_bytes: u64::MAX,
         });
         self.apply(Command::SessionOpen {

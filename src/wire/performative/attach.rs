@@ -80,7 +80,10 @@ impl AttachFields {
         } else {
             Cow::Borrowed(body)
         };
-        let (attach, unreadable) = Attach::decode(&body)?;
+        let (mut attach, unreadable) = Attach::decode(&body)?;
+        if let Some(asked) = &mut attach.source {
+            terminus::note_lifetime(source, asked)?;
+        }
         // The peer's own terminus is echoed as it is.
         let echoed = |ours: bool, given: &[u8], kept: Option<Vec<u8>>| match kept {
             Some(kept) if ours => Bytes::from(kept),

@@ -27,11 +27,13 @@ pub(super) const DECLARED: u64 = 0x33;
 pub(super) const TRANSACTIONAL_STATE: u64 = 0x34;
 /// The descriptor, registered by Apache, of the filter with a selector.
 pub(super) const SELECTOR_FILTER: u64 = 0x0000_468c_0000_0004;
+/// The descriptor, registered by Apache, of the filter that leaves out what its own connection sends.
+pub(super) const NO_LOCAL_FILTER: u64 = 0x0000_468c_0000_0003;
 /// The descriptors of property filters. [AMQP Filter Expressions 4.2]
 pub(super) const PROPERTIES_FILTER: u64 = 0x173;
 pub(super) const APPLICATION_PROPERTIES_FILTER: u64 = 0x174;
 
-const NAMES: [(&str, u64); 26] = [
+const NAMES: [(&str, u64); 27] = [
     ("amqp:open:list", OPEN),
     ("amqp:begin:list", BEGIN),
     ("amqp:attach:list", ATTACH),
@@ -56,6 +58,7 @@ const NAMES: [(&str, u64); 26] = [
     ("amqp:declared:list", DECLARED),
     ("amqp:transactional-state:list", TRANSACTIONAL_STATE),
     ("apache.org:selector-filter:string", SELECTOR_FILTER),
+    ("apache.org:no-local-filter:list", NO_LOCAL_FILTER),
     ("amqp:properties-filter", PROPERTIES_FILTER),
     (
         "amqp:application-properties-filter",
@@ -72,6 +75,14 @@ pub(super) fn number(descriptor: Descriptor<'_>) -> u64 {
             .find(|(known, _)| *known == name)
             .map_or(0, |(_, code)| *code),
     }
+}
+
+/// The symbol of a descriptor; empty for a number that has none.
+pub(super) fn symbol(code: u64) -> &'static str {
+    let mut names = NAMES.iter();
+    names
+        .find(|(_, known)| *known == code)
+        .map_or("", |(name, _)| *name)
 }
 
 /// The name of a descriptor, without prefix and suffix, for traces and error messages.

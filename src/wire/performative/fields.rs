@@ -59,6 +59,29 @@ pub fn filter(value: &Value) -> Option<Filter<'_>> {
     })
 }
 
+/// The map of filters of a source with these, each under the name of its descriptor; none: it has
+/// none. `no_local` adds the filter that leaves out what its own connection sends.
+pub fn filter_fields<'a>(
+    filters: impl Iterator<Item = Filter<'a>>,
+    no_local: bool,
+) -> Option<Fields> {
+    let pairs = filters.map(|filter| match filter {
+        Filter::Selector(text) => (codes::SELECTOR_FILTER, Value::string(text)),
+        Filter::Properties(pairs) => (codes::PROPERTIES_FILTER, Value::Map(pairs.to_vec())),
+        Filter::ApplicationProperties(pairs) => {
+            let pairs = Value::Map(pairs.to_vec());
+            (codes::APPLICATION_PROPERTIES_FILTER, pairs)
+        }
+    });
+    let no_local = no_local.then(|| (codes::NO_LOCAL_FILTER, Value::List(Vec::new())));
+    let pairs = pairs.chain(no_local).map(|(code, value)| {
+        let value = Value::Described(Box::new((Value::Ulong(code), value)));
+        (Symbol::from(codes::symbol(code)), value)
+    });
+    let fields: Fields = pairs.collect();
+    (fields.iter().len() > 0).then_some(fields)
+}
+
 /// The number of a value's descriptor, and the value without it.
 fn described(value: &Value) -> Option<(u64, &Value)> {
     let Value::Described(described) = value else {

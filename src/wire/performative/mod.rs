@@ -23,7 +23,9 @@ pub(in crate::wire) use composite::{ListReader, read_symbols, write_list, write_
 pub use control::Control;
 pub use decode::{Performative, PerformativeError, decode, describe, encode};
 pub use disposition::Disposition;
-pub use fields::{Filter, encode_fields, error, fields, filter, is_delete_on_close, symbols};
+pub use fields::{
+    Filter, encode_fields, error, fields, filter, filter_fields, is_delete_on_close, symbols,
+};
 pub use flow::{Flow, LinkFlow};
 pub use performatives::{
     Attach, Begin, Close, Detach, DistributionMode, End, Open, Source, Target, TargetArchetype,

@@ -9,7 +9,7 @@ use super::types::{
 };
 use super::{DeliveryState, PerformativeError, codes};
 use crate::wire::{
-    DecodeError, Reader, write_bool, write_string, write_symbol, write_ubyte, write_uint,
+    DecodeError, Reader, Value, write_bool, write_string, write_symbol, write_ubyte, write_uint,
     write_ulong, write_ushort,
 };
 
@@ -343,6 +343,14 @@ pub enum DistributionMode {
 pub struct Source {
     /// The address of the node.
     pub address: Option<String>,
+    /// What of the terminus outlives its link: 0 nothing, 1 its configuration, 2 which deliveries
+    /// are unsettled, too. Of a peer's it is what is asked for. [AMQP 3.5.5]
+    pub durable: u32,
+    /// When the terminus is forgotten. [AMQP 3.5.6]
+    pub expiry_policy: Option<Symbol>,
+    /// The filter that leaves out what the same connection sends, with its name. Of a peer's
+    /// source only: written, it is one of the filters.
+    pub no_local: Option<(Symbol, Value)>,
     /// Whether the node is to be created for the link.
     pub dynamic: bool,
     /// Properties of a node to be created.
@@ -368,6 +376,9 @@ impl Composite for Source {
         list.skip(3)?;
         let source = Self {
             address,
+            durable: 0,
+            expiry_policy: None,
+            no_local: None,
             dynamic: list.optional("dynamic", Reader::bool)?.unwrap_or(false),
             dynamic_node_properties: list.optional("dynamic-node-properties", read_fields)?,
             distribution_mode: list.optional("distribution-mode", distribution_mode)?,
@@ -383,7 +394,10 @@ impl Composite for Source {
 
     fn write(&self, list: &mut ListWriter<'_>) {
         list.field(self.address.as_deref(), write_string);
-        list.nulls(3);
+        list.field((self.durable > 0).then_some(self.durable), write_uint);
+        let policy = self.expiry_policy.as_ref().map(Symbol::as_str);
+        list.field(policy, write_symbol);
+        list.nulls(1);
         list.field(self.dynamic.then_some(true), write_bool);
         list.field(self.dynamic_node_properties.as_ref(), write_fields);
         let mode = self.distribution_mode.as_ref().map(|mode| match mode {

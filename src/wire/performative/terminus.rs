@@ -4,8 +4,8 @@
 //! that the specification does not define: it must not cost the peer its link, nor be repeated as
 //! if it were granted.
 
-use super::codes;
-use crate::wire::{self, DecodeError, Fields, Reader};
+use super::{Source, Symbol, Value, codes};
+use crate::wire::{self, DecodeError, Fields, Reader, decode_value};
 
 /// Indexes of fields of source and target.
 const DURABLE: u32 = 1;
@@ -57,6 +57,50 @@ pub(super) fn kept(encoded: &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
     }
     wire::end(&mut out, compound, count as usize);
     Ok((!is_whole).then_some(out))
+}
+
+/// Notes in a decoded source how long it is to live and the filter of what its own connection sends,
+/// which only subscriptions keep: [`kept`] leaves them out.
+pub(super) fn note_lifetime(encoded: &[u8], source: &mut Source) -> Result<(), DecodeError> {
+    let Ok(mut described) = Reader::new(encoded).described() else {
+        return Ok(());
+    };
+    let Ok(mut list) = described.value.list() else {
+        return Ok(());
+    };
+    for index in 0..list.left().min(FILTER + 1) {
+        let Some(raw) = list.raw()? else {
+            continue;
+        };
+        let mut value = Reader::new(raw);
+        match index {
+            DURABLE => source.durable = value.uint().unwrap_or_default(),
+            EXPIRY_POLICY => source.expiry_policy = value.symbol().ok().map(Symbol::from),
+            FILTER => source.no_local = no_local(raw)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The filter of what its own connection sends, if there is one.
+fn no_local(filters: &[u8]) -> Result<Option<(Symbol, Value)>, DecodeError> {
+    let Ok(pairs) = Reader::new(filters).map() else {
+        return Ok(None);
+    };
+    for pair in pairs {
+        let pair = pair?;
+        let Ok(described) = Reader::new(pair.value).described() else {
+            continue;
+        };
+        if codes::number(described.descriptor) == codes::NO_LOCAL_FILTER
+            && let Some(key) = pair.symbol_key()
+        {
+            let (value, _) = decode_value(pair.value)?;
+            return Ok(Some((Symbol::from(key), value)));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether a field asks for what the broker's termini are.

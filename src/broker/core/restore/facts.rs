@@ -8,6 +8,7 @@ use crate::broker::core::delaying::restored;
 use crate::broker::memo::MemoFact;
 use crate::broker::names::EVENT_EXCHANGE;
 use crate::broker::queue::{DiskRef, MessageState, Pending, Queue, subqueue};
+use crate::broker::subscription::Filter;
 use crate::broker::{Body, CheckpointedMessage, Entry, Fact, Policy, TopologyFact};
 use crate::deaths::Reason;
 use crate::message::Message;
@@ -211,7 +212,11 @@ impl Restoring {
         queue.durable = true;
         queue.declared_durable = true;
         queue.auto_delete = auto_delete;
+        let filter = Filter::restored(name, arguments, &self.core.options.kept);
         self.core.install(queue);
+        if filter.is_some() {
+            self.core.router.set_filter(id, filter);
+        }
     }
 
     /// Makes sure that a queue exists before a message enters it. A queue without a declaration

@@ -177,6 +177,7 @@ fn a_reader_with_huge_credit_stays_within_the_room_of_its_connection() {
     s.apply(Command::ConnectionOpen {
         connection,
         user,
+        client: Name::default(),
         limit_bytes: 1024 * 1024,
     });
     s.apply(Command::SessionOpen {

@@ -63,6 +63,7 @@ impl Scenario {
         self.apply(Command::ConnectionOpen {
             connection,
             user,
+            client: Name::default(),
             limit_bytes: u64::MAX,
         });
         self.apply(Command::SessionOpen {

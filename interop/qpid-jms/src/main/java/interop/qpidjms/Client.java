@@ -14,7 +14,8 @@ public final class Client {
 
     public static void main(String[] arguments) throws Exception {
         Runner.main(arguments, Scene::new, Connections.SCENARIOS, Messages.SCENARIOS,
-                Links.SCENARIOS, Deaths.SCENARIOS, Evidence.SCENARIOS, Later.SCENARIOS);
+                Links.SCENARIOS, Deaths.SCENARIOS, Evidence.SCENARIOS, Later.SCENARIOS,
+                Topics.SCENARIOS);
     }
 
     private Client() {}

@@ -1,0 +1,218 @@
+//! Subscriptions: queues of the broker's own that are bound to an exchange for receivers, and the
+//! filters by which they take messages.
+//!
+//! ```text
+//!   lifetime    queue                                            deleted
+//!   Link        exclusive, auto-delete, with a generated name    with its link
+//!   Consumers   auto-delete, named after the subscription        with its last consumer
+//!   Durable     durable, named after the subscription            when it is closed
+//! ```
+//! What a subscription is made of stands in the arguments of its queue, so that operators see it and
+//! a restart finds it. Clients cannot declare queues of these names.
+
+use std::sync::Arc;
+
+use super::argument_value::{echoed, find, same, text};
+use super::command::Consume;
+use super::names::SUBSCRIPTION_PREFIX;
+use crate::base::{Charge, ConnectionId, Gauge, Name};
+use crate::filter::{FilterParts, Selector};
+use crate::message::Message;
+use crate::wire::Value;
+
+/// Argument: the exchange that it is bound to.
+pub const EXCHANGE: &str = "x-subscription-exchange";
+/// Argument: its binding key.
+pub const KEY: &str = "x-subscription-key";
+/// Argument: its consumers share it.
+pub const SHARED: &str = "x-subscription-shared";
+/// Argument: the client id whose own messages it leaves out.
+pub const NO_LOCAL: &str = "x-subscription-no-local";
+/// Argument: the text of its selector.
+pub const SELECTOR: &str = "x-subscription-selector";
+/// Argument: its `amqp:properties-filter`.
+pub const PROPERTIES: &str = "x-subscription-properties";
+/// Argument: its `amqp:application-properties-filter`.
+pub const APPLICATION_PROPERTIES: &str = "x-subscription-application-properties";
+/// The arguments that make two subscriptions the same.
+const COMPARED: [&str; 7] = [
+    EXCHANGE,
+    KEY,
+    SHARED,
+    NO_LOCAL,
+    SELECTOR,
+    PROPERTIES,
+    APPLICATION_PROPERTIES,
+];
+/// Memory of a filter, in multiples of the bytes of its text: it is kept compiled.
+const COMPILED_FACTOR: u64 = 4;
+/// Memory of a filter besides its text, in bytes.
+const FILTER_BYTES: u64 = 256;
+
+/// How long a subscription lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lifetime {
+    /// As long as the link that made it.
+    Link,
+    /// Until its last consumer goes.
+    Consumers,
+    /// Until it is closed.
+    Durable,
+}
+
+/// What a receiver subscribes to.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Topic {
+    /// The exchange to bind to.
+    pub exchange: Name,
+    /// The binding key.
+    pub key: Name,
+    /// What the receiver's connection (in a subscription that outlives it: its client id)
+    /// publishes is left out.
+    pub no_local: bool,
+    /// Its filters, as arguments of the queue.
+    pub filters: Vec<(Name, Value)>,
+    /// The user may not read this key, if the exchange is a topic exchange.
+    pub is_forbidden: bool,
+}
+
+/// A receiver that attaches to a subscription.
+#[derive(Debug)]
+pub struct Subscribe {
+    /// The consumer, with the subscription's queue; its selector is that of the subscription.
+    pub consume: Consume,
+    /// How long the subscription lives.
+    pub lifetime: Lifetime,
+    /// Whether several consumers may share it.
+    pub shared: bool,
+    /// The client id that it belongs to; empty: none.
+    pub client: Name,
+    /// What it subscribes to; none: to what it is subscribed already.
+    pub topic: Option<Topic>,
+}
+
+impl Subscribe {
+    /// The arguments of its queue, in the types that are echoed.
+    pub(super) fn arguments(&self, topic: &Topic) -> Vec<(Name, Value)> {
+        let mut arguments = vec![
+            (Name::from(EXCHANGE), Value::string(topic.exchange.as_str())),
+            (Name::from(KEY), Value::string(topic.key.as_str())),
+        ];
+        if self.shared {
+            arguments.push((Name::from(SHARED), Value::Bool(true)));
+        }
+        if topic.no_local {
+            let client = Value::string(self.client.as_str());
+            arguments.push((Name::from(NO_LOCAL), client));
+        }
+        let filters = topic.filters.iter();
+        arguments.extend(filters.map(|(name, value)| (name.clone(), echoed(value))));
+        arguments
+    }
+
+    /// Whose messages it leaves out; none: nobody's.
+    pub(super) fn no_local(&self, topic: &Topic) -> Option<NoLocal> {
+        topic.no_local.then(|| match self.lifetime {
+            Lifetime::Link => NoLocal::Connection(self.consume.connection),
+            Lifetime::Consumers | Lifetime::Durable => NoLocal::Client(self.client.clone()),
+        })
+    }
+}
+
+/// Whether both are arguments of the same subscription.
+pub(super) fn is_same(known: &[(Name, Value)], asked: &[(Name, Value)]) -> bool {
+    COMPARED.iter().all(
+        |argument| match (find(known, argument), find(asked, argument)) {
+            (Some(a), Some(b)) => same(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        },
+    )
+}
+
+/// Whether its consumers share it.
+pub fn is_shared(arguments: &[(Name, Value)]) -> bool {
+    find(arguments, SHARED) == Some(&Value::Bool(true))
+}
+
+/// The text of an argument.
+pub fn argument<'a>(arguments: &'a [(Name, Value)], name: &str) -> Option<&'a str> {
+    find(arguments, name).and_then(text)
+}
+
+/// Its filters, as they were asked for.
+pub fn filters(arguments: &[(Name, Value)]) -> FilterParts<'_> {
+    let pairs = |name| match find(arguments, name) {
+        Some(Value::Map(pairs)) => Some(&**pairs),
+        _ => None,
+    };
+    FilterParts {
+        selector: argument(arguments, SELECTOR),
+        properties: pairs(PROPERTIES),
+        application_properties: pairs(APPLICATION_PROPERTIES),
+    }
+}
+
+/// Whose messages a subscription leaves out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NoLocal {
+    /// Those of one connection.
+    Connection(ConnectionId),
+    /// Those of the connections with this client id.
+    Client(Name),
+}
+
+/// Which of the messages that are routed to it a queue takes. It is asked once, when a message is
+/// routed.
+#[derive(Debug)]
+pub struct Filter {
+    /// What the message has to be like; none: anything.
+    selector: Option<Arc<Selector>>,
+    /// Whose messages are left out.
+    no_local: Option<NoLocal>,
+    _kept: Charge,
+}
+
+impl Filter {
+    /// A filter; none if it would take all messages. `bytes` is the length of its texts.
+    pub fn new(
+        selector: Option<Arc<Selector>>,
+        no_local: Option<NoLocal>,
+        (bytes, kept): (u64, &Gauge),
+    ) -> Option<Self> {
+        if selector.is_none() && no_local.is_none() {
+            return None;
+        }
+        Some(Self {
+            selector,
+            no_local,
+            _kept: kept.charge(FILTER_BYTES + COMPILED_FACTOR * bytes),
+        })
+    }
+
+    /// The filter of a queue that is restored, from its arguments; none: it takes all messages.
+    pub(super) fn restored(name: &Name, arguments: &[(Name, Value)], kept: &Gauge) -> Option<Self> {
+        if !name.starts_with(SUBSCRIPTION_PREFIX) {
+            return None;
+        }
+        // It was compiled when it was asked for.
+        let selector = filters(arguments).compile().ok().flatten();
+        let no_local = argument(arguments, NO_LOCAL).map(|client| NoLocal::Client(client.into()));
+        let bytes = super::argument_value::kept_bytes(arguments);
+        Self::new(selector.map(Arc::new), no_local, (bytes, kept))
+    }
+
+    /// Whether the queue takes a message, and the cost of looking, estimated in nanoseconds.
+    /// `is_local` says whether what it leaves out is of its publisher.
+    pub fn takes(&self, message: &Message, is_local: impl Fn(&NoLocal) -> bool) -> (bool, u64) {
+        if self.no_local.as_ref().is_some_and(is_local) {
+            return (false, 0);
+        }
+        match &self.selector {
+            None => (true, 0),
+            Some(selector) => {
+                let answer = selector.asks(message, 0);
+                (answer.matches, answer.spent_ns)
+            }
+        }
+    }
+}
