@@ -51,6 +51,11 @@ pub const TRANSACTION_ENTRIES_MAX: usize = 2_048;
 /// Messages of one queue that are delivered alone, as suspects of a lost connection; what is lost
 /// beyond it counts as failed.
 pub const SUSPECTS_MAX: usize = 16_384;
+/// Message groups of one queue that consumers have, each for itself; groups beyond it share buckets.
+pub const MESSAGE_GROUPS_MAX: usize = 65_536;
+/// Buckets of one queue for message groups beyond [`MESSAGE_GROUPS_MAX`]; those in one bucket go to one
+/// consumer.
+pub const MESSAGE_GROUP_BUCKETS: usize = 1_024;
 /// Links of a connection up to which all of them are looked at before one of them gets a suspect;
 /// with more each is on its own.
 pub const ISOLATED_LINKS_MAX: usize = 256;

@@ -170,6 +170,8 @@ pub struct QueueDetails {
     pub consumer_timeout_ms: Option<u32>,
     /// Number of its messages that are delivered alone, since a connection was lost that held them.
     pub suspects: usize,
+    /// Message groups that consumers have.
+    pub message_groups: u64,
     /// Where its dead letters are sent; none: nowhere.
     pub dead_letter_to: Option<DeadLetterTo>,
 }

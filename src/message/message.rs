@@ -317,6 +317,37 @@ impl Message {
         field?.timestamp().ok()?.map(Timestamp)
     }
 
+    /// Whether it belongs to a group: property group-id is a string that is not empty. [AMQP 3.2.4]
+    #[inline]
+    pub fn has_group(&self) -> bool {
+        self.ends.properties != 0 && self.has_group_in_properties()
+    }
+
+    fn has_group_in_properties(&self) -> bool {
+        // As most clients write the section: its descriptor, a short list, its size, its count.
+        let bare = self.bare();
+        if let [0x00, 0x53, 0x73, 0xc0, _, count, ..] = bare
+            && usize::from(*count) <= PropertyField::GroupId as usize
+        {
+            return false;
+        }
+        self.group_id().is_some()
+    }
+
+    /// Property group-id as encoded, without checking it; none if it is absent, empty or no string.
+    /// [AMQP 3.2.4]
+    pub fn group_id(&self) -> Option<&[u8]> {
+        let encoded = self.property_field(PropertyField::GroupId)?.raw().ok()??;
+        let id = Reader::new(encoded).string_bytes().ok()?;
+        (!id.is_empty()).then_some(id)
+    }
+
+    /// Whether it is the last of its group: property group-sequence is the highest number, -1 in JMS.
+    pub fn ends_group(&self) -> bool {
+        let sequence = self.property(PropertyField::GroupSequence);
+        sequence == Some(Value::Uint(u32::MAX))
+    }
+
     /// The value of an application property. [AMQP 3.2.5]
     pub fn application_property(&self, name: &str) -> Option<Value> {
         let mut pairs = self.application_pairs()?.flatten();

@@ -302,6 +302,7 @@ pub(super) fn core_options(
         undeliverable: undeliverable(settings),
         consumer_timeout_ms: settings.consumer_timeout,
         delivery_times: !settings.strict,
+        message_groups: !settings.strict,
         kept: kept.clone(),
         events: EventNumbers::of(u64::from_ne_bytes(random())),
         event_writer: event_writer(settings),

@@ -164,8 +164,13 @@ impl<'a> Reader<'a> {
     /// Reads a string. [AMQP 1.6.20]
     pub fn string(&mut self) -> Result<&'a str, DecodeError> {
         let at = self.at;
-        let bytes = self.variable("string", codes::STRING_8, codes::STRING_32)?;
+        let bytes = self.string_bytes()?;
         std::str::from_utf8(bytes).map_err(|_| DecodeError::NotUtf8 { at })
+    }
+
+    /// Reads the bytes of a string, which are not checked. [AMQP 1.6.20]
+    pub fn string_bytes(&mut self) -> Result<&'a [u8], DecodeError> {
+        self.variable("string", codes::STRING_8, codes::STRING_32)
     }
 
     /// Reads a symbol. [AMQP 1.6.21]

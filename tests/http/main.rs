@@ -23,6 +23,7 @@ mod graph;
 mod groups;
 mod imports;
 mod lint;
+mod message_groups;
 mod messages;
 mod objects;
 mod others;

@@ -355,6 +355,7 @@ impl Core {
         // A message from a client has no history.
         queue.counters.dead_entered += u64::from(slot.message.history().is_some());
         let resident_bytes = slot.resident_bytes();
+        queue.note_group(&slot.message, self.options.group_seed());
         let position = queue.messages.insert(slot, state, &mut self.deferred_free);
         self.memory.resident.add(resident_bytes);
         queue.counters.entered += 1;

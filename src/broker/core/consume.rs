@@ -189,6 +189,8 @@ impl Core {
         let session = consumer.session;
         if consumer.held > 0 {
             self.requeue_all(queue_id, id, consumer, failed);
+        } else {
+            queue.selecting.free_groups(id);
         }
         if let Some(next) = next {
             self.wake(next);

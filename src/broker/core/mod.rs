@@ -106,6 +106,8 @@ pub struct CoreOptions {
     pub consumer_timeout_ms: u64,
     /// Whether the instants count that clients name for deliveries; default true.
     pub delivery_times: bool,
+    /// Whether the messages of a group are for one consumer; default true.
+    pub message_groups: bool,
     /// The gauge that the memory of queues, exchanges, bindings and policies is charged to. The
     /// core wakes no task by it: see [`Core::kept`].
     pub kept: Gauge,
@@ -130,11 +132,18 @@ impl CoreOptions {
             undeliverable: Undeliverable::default(),
             consumer_timeout_ms: 0,
             delivery_times: true,
+            message_groups: true,
             kept: Gauge::default(),
             hold: HoldBudget::default(),
             events: EventNumbers::default(),
             event_writer: None,
         }
+    }
+
+    /// The seed of message groups; none: there are none.
+    #[inline]
+    fn group_seed(&self) -> Option<Seed> {
+        self.message_groups.then_some(self.seed)
     }
 }
 

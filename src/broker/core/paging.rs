@@ -373,6 +373,10 @@ impl Core {
             message.charge(&self.memory.shared);
             message.charge_failure(&self.memory.shared);
         }
+        let mut read = messages.iter();
+        if self.options.message_groups && read.any(|(_, message, _)| message.has_group()) {
+            queue.keep_groups(self.options.seed);
+        }
         queue.messages.page_in(block, messages);
         self.memory.change(before, queue.messages.usage());
         for name in spilled {

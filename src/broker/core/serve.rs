@@ -39,16 +39,18 @@ impl Core {
             counters: &mut self.counters,
             wanted: None,
             selecting_ns: 0,
+            has_freed: false,
         };
         if !queue.selecting.is_empty() {
             self.work.extend(assigning.clients.rouse(queue));
         }
         assigning.assign(turn, queue, &mut left, &mut dead);
         let (wanted, selecting_ns) = (assigning.wanted, assigning.selecting_ns);
+        let has_freed = assigning.has_freed;
         if selecting_ns > 0 {
             turn.charge_ns(selecting_ns);
         }
-        let has_news = meet_deadlines(now, queue, &mut left, &mut dead);
+        let has_news = meet_deadlines(now, queue, &mut left, &mut dead) | has_freed;
         enforce_limit(queue, &mut left, &mut dead);
         turn.budget = turn.budget.saturating_sub(before - left);
         for (position, reason) in dead {
@@ -197,9 +199,10 @@ impl Turn<'_> {
 impl Clients {
     /// Whether a consumer would be assigned a message that arrived now.
     fn takes(&self, queue: &Queue, consumer: ConsumerId) -> Result<bool, NoRoom> {
-        // A consumer with a selector may not want the message, and one that holds a suspect may not
-        // have it: the limit is kept rather than exceeded.
-        if queue.selecting.has(consumer) || queue.selecting.suspected() > 0 {
+        // A consumer with a selector may not want the message, one that holds a suspect may not have
+        // it, and its group may be another's: the limit is kept rather than exceeded.
+        let selecting = &queue.selecting;
+        if selecting.has(consumer) || selecting.suspected() > 0 || selecting.has_groups() {
             return Ok(false);
         }
         self.room(consumer).map(|()| true)
@@ -212,6 +215,11 @@ impl Clients {
     fn rouse(&mut self, queue: &mut Queue) -> Option<Work> {
         for consumer in queue.selecting.take_idle(queue.counters.entered) {
             self.unpark(queue, consumer);
+        }
+        if queue.selecting.has_groups() {
+            for consumer in queue.selecting.end_groups(&queue.messages) {
+                self.unpark(queue, consumer);
+            }
         }
         let browses = queue.selecting.wakes_browsers(queue.counters.entered);
         browses.then_some(Work::Browse(queue.id))
@@ -253,11 +261,15 @@ struct Assigning<'a> {
     wanted: Option<Position>,
     /// Estimated time spent on selectors, in nanoseconds.
     selecting_ns: u64,
+    /// Whether a message group ended, so that others may have what they had passed of it.
+    has_freed: bool,
 }
 
 /// The next step for the consumer whose turn it is.
 enum Next {
     Take(Position),
+    /// The message is of a group that another consumer has, which waits too.
+    Give(ConsumerId, Position),
     /// It was taken out of the ring: ask for the next consumer.
     Rested,
     /// Nothing can be assigned to anyone now.
@@ -276,15 +288,18 @@ impl Assigning<'_> {
     }
 
     /// The same for a queue where some consumers have selectors, or some messages are delivered
-    /// alone.
+    /// alone or have a group.
     #[cold]
     #[inline(never)]
     fn select(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
         queue.selecting.prune_suspects(&queue.messages);
         let next = self.find(queue, consumer, left);
-        if let Next::Take(position) = next
-            && let Some(session) = self.clients.awaited(queue, consumer, position)
-        {
+        let (consumer, position) = match next {
+            Next::Take(position) => (consumer, position),
+            Next::Give(owner, position) => (owner, position),
+            Next::Rested | Next::Stop => return next,
+        };
+        if let Some(session) = self.clients.awaited(queue, consumer, position) {
             // Asking has a cost: it looks at other links of the connection.
             *left = left.saturating_sub(1);
             self.clients.rest(queue, consumer);
@@ -295,7 +310,17 @@ impl Assigning<'_> {
     }
 
     fn find(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
-        if !queue.selecting.has(consumer) {
+        if queue.selecting.has_groups()
+            && let Some(head) = queue.messages.head()
+            && let Some(owner) = queue.selecting.owner_of(&queue.messages, head)
+            && owner != consumer
+        {
+            let is_ready = queue.consumers.is_waiting(owner) && !queue.selecting.selects(owner);
+            if is_ready && self.clients.room(owner).is_ok() {
+                return Next::Give(owner, head);
+            }
+            queue.selecting.look_behind(consumer);
+        } else if !queue.selecting.selects(consumer) {
             return queue.messages.head().map_or(Next::Stop, Next::Take);
         }
         if let Err(why) = self.clients.room(consumer) {
@@ -305,7 +330,7 @@ impl Assigning<'_> {
         // Asking has a cost even if there is nothing to look at: thousands of consumers may be
         // asked.
         *left = left.saturating_sub(1);
-        let (choice, spent_ns) = queue.selecting.choose(&queue.messages, consumer, left);
+        let (choice, spent_ns) = queue.selecting.choose(&mut queue.messages, consumer, left);
         self.selecting_ns += spent_ns;
         match choice {
             Choice::Take(position) => return Next::Take(position),
@@ -327,8 +352,9 @@ impl Assigning<'_> {
         while *left > 0
             && let Some(consumer) = queue.consumers.front()
         {
-            let position = match self.choose(queue, consumer, left) {
-                Next::Take(position) => position,
+            let (consumer, position) = match self.choose(queue, consumer, left) {
+                Next::Take(position) => (consumer, position),
+                Next::Give(owner, position) => (owner, position),
                 Next::Rested => continue,
                 Next::Stop => return,
             };
@@ -354,19 +380,24 @@ impl Assigning<'_> {
             // Looking for it may have taken all of the slice.
             *left = left.saturating_sub(1);
             let mut delivery = describe(consumer, position, slot);
-            if !queue.selecting.is_empty() {
+            if queue.selecting.is_empty() {
+                queue.consumers.served(queue.messages.ready());
+            } else {
                 let to = (taker.connection, consumer);
-                delivery.suspect = note_suspect(queue, position, to);
+                delivery.suspect = note_selected(queue, position, to);
+                self.has_freed |= queue.selecting.has_news();
             }
             self.counters.redelivered += u64::from(delivery.acquired > 0);
             turn.effects
                 .outgoing
                 .push((taker.connection, Effect::Deliver(delivery)));
-            queue.consumers.served(queue.messages.ready());
             queue.counters.delivered += 1;
             self.counters.delivered += 1;
             let since = Stamp::of(turn.now.mono);
             queue.messages.acquire(position, holder(consumer), since);
+            if self.has_freed {
+                return; // those who passed messages of that group look at them again first
+            }
         }
     }
 }
@@ -406,10 +437,26 @@ pub(super) fn describe(consumer: ConsumerId, position: Position, slot: &Slot) ->
     }
 }
 
-/// Whether a message is delivered that is suspected: the connection gets nothing else of the queue
-/// until it is settled.
+/// Notes what the other consumers have to know of a message that is delivered, and that the
+/// consumer was served; whether the message is suspected.
 #[cold]
 #[inline(never)]
+fn note_selected(queue: &mut Queue, position: Position, to: (ConnectionId, ConsumerId)) -> bool {
+    let is_suspect = note_suspect(queue, position, to);
+    let is_new_group = queue.selecting.assigned(&queue.messages, position, to.1);
+    let ready = queue.messages.ready();
+    if queue.consumers.front() != Some(to.1) {
+        // It got a message of its group while it was another's turn.
+    } else if is_new_group {
+        queue.consumers.served_last(ready);
+    } else {
+        queue.consumers.served(ready);
+    }
+    is_suspect
+}
+
+/// Whether a message is delivered that is suspected: the connection gets nothing else of the queue
+/// until it is settled.
 fn note_suspect(queue: &mut Queue, position: Position, to: (ConnectionId, ConsumerId)) -> bool {
     let suspects = queue.selecting.suspects();
     let Some(suspects) = suspects.filter(|suspects| suspects.has(position)) else {

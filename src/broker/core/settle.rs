@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::clients::holder;
+use super::clients::{consumer_of, holder};
 use super::death::Dying;
 use super::delaying::{delayed, requeue_or_delay};
 use super::failure::Failure;
@@ -511,6 +511,11 @@ impl Core {
             from = Position(position.0 + 1);
             left -= 1;
             if left == 0 {
+                // Its message groups are free only now: their messages go on in their order.
+                if let Some(queue) = self.queues.get_mut(&id) {
+                    queue.selecting.free_groups(consumer_of(holder));
+                }
+                self.schedule(id);
                 return;
             }
         }

@@ -235,6 +235,9 @@ impl Core {
             let late = EventKind::ConsumerTimeout { timeout_ms };
             self.tell(turn, queue, late, Some(about));
         }
+        if is_first {
+            self.free_groups(queue, id);
+        }
         let failure = Failure::new(How::ConsumerTimeout, by);
         let late = Requeued {
             queue,
@@ -250,6 +253,15 @@ impl Core {
             position,
         };
         turn.effects.outgoing.push((connection, effect));
+    }
+
+    /// Frees the message groups of a consumer that held a message for too long.
+    fn free_groups(&mut self, id: QueueId, consumer: ConsumerId) {
+        let queue = self.queues.get_mut(&id);
+        if let Some(queue) = queue.filter(|queue| queue.selecting.has_groups()) {
+            queue.selecting.free_groups(consumer);
+            self.schedule(id);
+        }
     }
 
     /// Counts a delivery as settled that its consumer had held for too long, if it had: once all of

@@ -144,6 +144,17 @@ impl Consumers {
         self.all.is_empty()
     }
 
+    /// Whether only the active one gets messages.
+    pub const fn is_single_active(&self) -> bool {
+        self.single_active
+    }
+
+    /// Whether a consumer waits in its ring.
+    pub fn is_waiting(&self, id: ConsumerId) -> bool {
+        let member = self.all.get(&id);
+        member.is_some_and(|member| member.waits.is_some())
+    }
+
     /// All of them, in order of arrival.
     pub fn ids(&self) -> impl Iterator<Item = ConsumerId> {
         self.by_arrival.values().copied()
@@ -297,6 +308,16 @@ impl Consumers {
     /// too.
     #[inline]
     pub fn served(&mut self, ready: u64) {
+        self.serve_one(ready, false);
+    }
+
+    /// The same if the turn ends with this message.
+    pub fn served_last(&mut self, ready: u64) {
+        self.serve_one(ready, true);
+    }
+
+    #[inline]
+    fn serve_one(&mut self, ready: u64, is_last: bool) {
         let Some(ring) = self.rings.first_mut() else {
             return invariant!(broken, "who was served stands in a ring");
         };
@@ -311,7 +332,7 @@ impl Consumers {
             ring.turn = ring.share;
         }
         uncount!(ring.turn, 1, "a turn has a message left");
-        if ring.turn == 0 || ready == 1 {
+        if ring.turn == 0 || ready == 1 || is_last {
             if ring.waiting.len() > 1 {
                 ring.waiting.rotate_left(1);
                 ring.pass_gone(&self.all);

@@ -11,6 +11,7 @@ mod deferred_free;
 mod delayed;
 mod disk_refs;
 mod evidence;
+mod groups;
 mod messages;
 mod pending;
 mod selecting;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 use crate::base::limits::QUEUE_OVERHEAD_BYTES;
 use crate::base::{
-    Charge, ConnectionId, Gauge, Millis, Name, Now, Position, QueueId, shared_text_bytes,
+    Charge, ConnectionId, Gauge, Millis, Name, Now, Position, QueueId, Seed, shared_text_bytes,
 };
 use crate::broker::argument_value::kept_bytes;
 use crate::broker::arguments::{Overflow, QueueArguments, QueueProperties, QueueType};
@@ -33,7 +34,7 @@ use crate::broker::counters::QueueCounters;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::reply::{DeadLetterTo, QueueDetails, QueueInfo};
 use crate::deaths::{Reason, Recent};
-use crate::message::Route;
+use crate::message::{Message, Route};
 
 pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS};
 pub use browsers::{Browsers, Sight};
@@ -42,6 +43,7 @@ pub use deferred_free::{DeferredFree, Garbage};
 pub use delayed::{Delay, DelayedSpan, Due};
 pub use disk_refs::DiskRef;
 use evidence::LastEvidence;
+use groups::Groups;
 pub use messages::{Eviction, Messages, next_subqueue, subqueue};
 pub use pending::{AfterPageIn, Pending, PendingSet, Waiter};
 pub use selecting::{Choice, Selecting};
@@ -171,6 +173,27 @@ impl Queue {
         let texts = shared_text_bytes(self.name.len()) + kept_bytes(self.arguments.echoed());
         self.kept = Some(gauge.charge(QUEUE_OVERHEAD_BYTES + texts));
         self.messages.charge_delayed(gauge);
+    }
+
+    /// Notes a message that enters, which may have a group.
+    #[inline]
+    pub fn note_group(&mut self, message: &Message, seed: Option<Seed>) {
+        if let Some(seed) = seed
+            && message.has_group()
+        {
+            self.keep_groups(seed);
+        }
+    }
+
+    /// Begins to keep message groups, as a message with a group-id is in it. A single active consumer
+    /// gets all messages anyway.
+    #[cold]
+    #[inline(never)]
+    pub fn keep_groups(&mut self, seed: Seed) {
+        if !self.selecting.has_groups() && !self.consumers.is_single_active() {
+            let gauge = self.kept.as_ref().map(Charge::gauge);
+            self.selecting.keep_groups(Groups::new(seed, gauge));
+        }
     }
 
     /// The properties of its declaration, without the arguments.
@@ -371,6 +394,7 @@ impl Queue {
             delayed_retry: self.settings.delayed_retry,
             consumer_timeout_ms: self.settings.timeout_ms(),
             suspects: self.selecting.suspected(),
+            message_groups: self.selecting.groups_kept(),
             dead_letter_to: self.dead_letter_to(),
         }
     }

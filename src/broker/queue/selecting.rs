@@ -1,17 +1,20 @@
 //! Links that look through a queue by a place of their own: consumers with selectors, which take
 //! only some of its messages, and browsers, which take none. And the messages that not everybody
-//! may have now: suspects.
+//! may have now: suspects, and those of message groups.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::browsers::Browsers;
+use super::groups::{Freed, Groups};
 use super::messages::{Messages, subqueue};
 use super::suspects::Suspects;
 use crate::base::{ConsumerId, Position, Step, invariant};
 use crate::filter::Selector;
+use crate::message::Message;
 
-/// The consumers with selectors, and where each goes on looking; the browsers; the suspects.
+/// The consumers with selectors, and where each goes on looking; the browsers; the suspects; the
+/// message groups, and the consumers that look for messages behind those of the others' groups.
 ///
 /// ```text
 ///   each subqueue    0 ............ next ............ end
@@ -33,14 +36,17 @@ pub struct Selecting {
     browsers: Option<Box<Browsers>>,
     /// Messages that are delivered alone; none: there are none.
     suspects: Option<Box<Suspects>>,
-    /// Number of consumers with selectors, one for the browsers, one for suspects: what every
-    /// message asks.
+    /// Message groups; none: no message has one.
+    groups: Option<Box<Groups>>,
+    /// Number of consumers with selectors, one for the browsers, one for suspects, one for groups:
+    /// what every message asks.
     members: usize,
 }
 
 #[derive(Debug)]
 struct One {
-    selector: Arc<Selector>,
+    /// None: it wants all, and looks behind the messages of groups that others have.
+    selector: Option<Arc<Selector>>,
     /// In each subqueue, from the lowest priority on: no ready message in front of this position is
     /// wanted.
     next: Vec<Position>,
@@ -71,13 +77,18 @@ pub enum Choice {
 }
 
 impl Selecting {
-    /// Whether no consumer has a selector, nobody browses, and nothing is suspected.
+    /// Whether no consumer has a selector, nobody browses, nothing is suspected, and no message has a
+    /// group.
     pub const fn is_empty(&self) -> bool {
         self.members == 0
     }
 
     /// Adds a consumer with its selector.
     pub fn add(&mut self, consumer: ConsumerId, selector: Arc<Selector>) {
+        self.look_apart(consumer, Some(selector));
+    }
+
+    fn look_apart(&mut self, consumer: ConsumerId, selector: Option<Arc<Selector>>) {
         let one = One {
             selector,
             next: Vec::new(),
@@ -89,7 +100,12 @@ impl Selecting {
 
     /// Removes a consumer.
     pub fn remove(&mut self, consumer: ConsumerId) {
-        self.all.remove(&consumer);
+        let gone = self.all.remove(&consumer);
+        if let Some(groups) = &mut self.groups
+            && gone.is_some_and(|one| one.selector.is_none())
+        {
+            groups.end_look();
+        }
         self.count();
         // Entries are removed in bulk: a connection may close with thousands.
         if self.resting.len() > 2 * self.all.len() {
@@ -98,12 +114,12 @@ impl Selecting {
         }
     }
 
-    /// Whether a consumer has a selector.
+    /// Whether a consumer looks through the queue by a place of its own.
     pub fn has(&self, consumer: ConsumerId) -> bool {
         self.all.contains_key(&consumer)
     }
 
-    /// Whether a consumer has a selector and has looked at every ready message.
+    /// Whether a consumer looks by a place of its own and has looked at every ready message.
     pub fn is_idle(&self, consumer: ConsumerId) -> bool {
         let one = self.all.get(&consumer);
         one.is_some_and(|one| one.rest == Rest::AllSeen)
@@ -135,6 +151,11 @@ impl Selecting {
         awake
     }
 
+    /// Whether consumers may find more since they were last woken.
+    pub const fn has_news(&self) -> bool {
+        self.is_news
+    }
+
     /// Notes a requeued message: consumers that had passed its position look at it again.
     pub fn requeued(&mut self, position: Position) {
         if self.is_empty() {
@@ -160,7 +181,11 @@ impl Selecting {
     }
 
     fn count(&mut self) {
-        let others = [self.browsers.is_some(), self.suspects.is_some()];
+        let others = [
+            self.browsers.is_some(),
+            self.suspects.is_some(),
+            self.groups.is_some(),
+        ];
         self.members = self.all.len() + others.into_iter().map(usize::from).sum::<usize>();
     }
 
@@ -230,11 +255,12 @@ impl Selecting {
         }
     }
 
-    /// The next message that a consumer wants, the highest priority first, after examining at most
-    /// `left` messages. Also returns the cost, estimated in nanoseconds.
+    /// The next message that a consumer wants and may have, the highest priority first, after examining
+    /// at most `left` messages; one that wants all begins with the priority whose turn it is. Also
+    /// returns the cost, estimated in nanoseconds.
     pub fn choose(
         &mut self,
-        messages: &Messages,
+        messages: &mut Messages,
         consumer: ConsumerId,
         left: &mut usize,
     ) -> (Choice, u64) {
@@ -245,7 +271,12 @@ impl Selecting {
         if one.next.is_empty() {
             one.next = messages.beginnings();
         }
-        let (rest, choice, spent_ns) = one.look(messages, left);
+        let first = match one.selector {
+            Some(_) => None,
+            None => messages.head().map(subqueue),
+        };
+        let groups = self.groups.as_deref_mut();
+        let (rest, choice, spent_ns) = one.look(messages, (consumer, groups), first, left);
         if let Some(rest) = rest {
             if one.rest == Rest::No {
                 self.resting.push(consumer);
@@ -256,10 +287,116 @@ impl Selecting {
     }
 }
 
+/// Message groups.
+impl Selecting {
+    /// Whether some message has a group.
+    pub const fn has_groups(&self) -> bool {
+        self.groups.is_some()
+    }
+
+    /// Number of message groups that consumers have.
+    pub fn groups_kept(&self) -> u64 {
+        self.groups.as_ref().map_or(0, |groups| groups.count())
+    }
+
+    /// Begins to keep message groups.
+    pub fn keep_groups(&mut self, groups: Groups) {
+        self.groups = Some(Box::new(groups));
+        self.count();
+    }
+
+    /// The consumer that has the group of the message at a position; none if the message may go to
+    /// anybody, or is on disk.
+    pub fn owner_of(&self, messages: &Messages, position: Position) -> Option<ConsumerId> {
+        let groups = self.groups.as_ref()?;
+        let slot = messages.slot(position)?;
+        groups.owner(groups.key(&slot.message)?)
+    }
+
+    /// Whether a consumer has a selector.
+    pub fn selects(&self, consumer: ConsumerId) -> bool {
+        let one = self.all.get(&consumer);
+        one.is_some_and(|one| one.selector.is_some())
+    }
+
+    /// Lets a consumer look for messages behind those of groups that others have, from the first
+    /// message on, if it did not before.
+    pub fn look_behind(&mut self, consumer: ConsumerId) {
+        if !self.all.contains_key(&consumer) {
+            self.look_apart(consumer, None);
+            if let Some(groups) = &mut self.groups {
+                groups.look_behind();
+            }
+        }
+    }
+
+    /// Notes which consumer gets the message at a position; whether its group is the consumer's from
+    /// now on and was not before.
+    pub fn assigned(
+        &mut self,
+        messages: &Messages,
+        position: Position,
+        consumer: ConsumerId,
+    ) -> bool {
+        let (Some(groups), Some(slot)) = (&mut self.groups, messages.slot(position)) else {
+            return false;
+        };
+        let Some(key) = groups.key(&slot.message) else {
+            return false;
+        };
+        let is_new = groups.claim(key, consumer);
+        if slot.message.ends_group() {
+            let freed = groups.close(key);
+            self.look_again(freed);
+        }
+        is_new
+    }
+
+    /// Frees the message groups of a consumer: others look at what they had passed of them.
+    pub fn free_groups(&mut self, consumer: ConsumerId) {
+        if let Some(groups) = &mut self.groups {
+            let freed = groups.free(consumer);
+            self.look_again(freed);
+        }
+    }
+
+    fn look_again(&mut self, freed: Freed) {
+        self.is_news |= !freed.is_empty();
+        for (subqueue, position) in freed {
+            let first = self.returned.entry(subqueue).or_insert(position);
+            *first = position.min(*first);
+        }
+    }
+
+    /// Ends the keeping of message groups once there is neither a message nor an owner: the consumers
+    /// that looked behind others' groups.
+    pub fn end_groups(&mut self, messages: &Messages) -> Vec<ConsumerId> {
+        let is_over = |groups: &mut Box<Groups>| groups.is_empty() && messages.live() == 0;
+        if self.groups.take_if(is_over).is_none() {
+            return Vec::new();
+        }
+        let looked_behind = self.all.extract_if(.., |_, one| one.selector.is_none());
+        let looked_behind = looked_behind.map(|(consumer, _)| consumer).collect();
+        self.count();
+        looked_behind
+    }
+}
+
 impl One {
-    fn look(&mut self, messages: &Messages, left: &mut usize) -> (Option<Rest>, Choice, u64) {
+    fn look(
+        &mut self,
+        messages: &Messages,
+        (consumer, mut groups): (ConsumerId, Option<&mut Groups>),
+        first: Option<usize>,
+        left: &mut usize,
+    ) -> (Option<Rest>, Choice, u64) {
         let mut spent_ns = 0;
-        for next in self.next.iter_mut().rev() {
+        let others = (0..self.next.len()).rev();
+        let others = others.filter(|subqueue| Some(*subqueue) != first);
+        for subqueue in first.into_iter().chain(others) {
+            let Some(next) = self.next.get_mut(subqueue) else {
+                continue;
+            };
             while let Some(position) = messages.find_ready(*next) {
                 if *left == 0 {
                     return (None, Choice::Later, spent_ns);
@@ -269,17 +406,39 @@ impl One {
                     return (Some(Rest::OnDisk), Choice::OnDisk(position), spent_ns);
                 };
                 *next = position;
-                let answer = self.selector.asks(&slot.message, slot.failures);
-                spent_ns += answer.spent_ns;
-                let messages_worth = answer.spent_ns / Step::Message.ns();
-                let messages_worth = usize::try_from(messages_worth).unwrap_or(usize::MAX);
-                *left = left.saturating_sub(messages_worth);
-                if answer.matches {
-                    return (None, Choice::Take(position), spent_ns);
+                if !is_passed((consumer, groups.as_deref_mut()), position, &slot.message) {
+                    let Some(selector) = &self.selector else {
+                        return (None, Choice::Take(position), spent_ns);
+                    };
+                    let answer = selector.asks(&slot.message, slot.failures);
+                    spent_ns += answer.spent_ns;
+                    let messages_worth = answer.spent_ns / Step::Message.ns();
+                    let messages_worth = usize::try_from(messages_worth).unwrap_or(usize::MAX);
+                    *left = left.saturating_sub(messages_worth);
+                    if answer.matches {
+                        return (None, Choice::Take(position), spent_ns);
+                    }
                 }
                 next.0 += 1;
             }
         }
         (Some(Rest::AllSeen), Choice::Nothing, spent_ns)
     }
+}
+
+/// Whether a message is of a group that another consumer has, which is noted.
+fn is_passed(
+    (consumer, groups): (ConsumerId, Option<&mut Groups>),
+    position: Position,
+    message: &Message,
+) -> bool {
+    let Some(groups) = groups else {
+        return false;
+    };
+    let owner = groups.key(message).and_then(|key| groups.owner(key));
+    let other = owner.filter(|owner| *owner != consumer);
+    if let Some(other) = other {
+        groups.pass(other, position);
+    }
+    other.is_some()
 }

@@ -37,6 +37,7 @@ const MAY_BE_ABSENT: &[(&str, &[&str])] = &[
             "message_bytes_ram",
             "message_bytes_ready",
             "message_bytes_unacknowledged",
+            "message_groups",
             "message_stats",
             "messages",
             "messages_delayed",

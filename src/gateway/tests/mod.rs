@@ -7,6 +7,7 @@ mod consume;
 mod dynamic;
 mod evidence;
 mod filters;
+mod groups;
 mod pieces;
 mod presettled;
 mod publish;

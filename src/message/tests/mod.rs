@@ -3,6 +3,7 @@
 mod annotations;
 mod blob;
 mod deliveries;
+mod groups;
 mod parts;
 mod stored;
 mod taken;

@@ -11,6 +11,7 @@ mod event_messages;
 mod events;
 mod evidence;
 mod foresight;
+mod groups;
 mod histories;
 mod imports;
 mod isolation;

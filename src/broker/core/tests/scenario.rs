@@ -383,6 +383,8 @@ pub(crate) struct Draft {
     pub(crate) ttl_ms: Option<u32>,
     pub(crate) absolute_expiry: Option<i64>,
     pub(crate) delivery_time: Option<DeliveryTime>,
+    /// The properties group-id and group-sequence.
+    pub(crate) group: Option<(String, u32)>,
 }
 
 pub(crate) fn draft(body: &str) -> Draft {
@@ -423,6 +425,17 @@ impl Draft {
         self
     }
 
+    pub(crate) fn group(mut self, id: &str) -> Self {
+        self.group = Some((id.to_owned(), 0));
+        self
+    }
+
+    /// The last message of its group.
+    pub(crate) fn ends(mut self, id: &str) -> Self {
+        self.group = Some((id.to_owned(), u32::MAX));
+        self
+    }
+
     /// Delivered so many milliseconds after its arrival.
     pub(crate) fn after(mut self, delay_ms: u64) -> Self {
         self.delivery_time = Some(DeliveryTime::After(delay_ms));
@@ -452,10 +465,20 @@ impl Draft {
             header.extend(ttl_ms.to_be_bytes());
         }
         let mut payload = section(0x70, if self.ttl_ms.is_some() { 3 } else { 2 }, &header);
+        let mut properties = vec![0x40; 8];
         if let Some(expiry) = self.absolute_expiry {
-            let mut properties = vec![0x40; 8];
             properties.push(0x83);
             properties.extend(expiry.to_be_bytes());
+        } else {
+            properties.push(0x40);
+        }
+        if let Some((group, sequence)) = &self.group {
+            properties.extend([0x40, 0xa1, u8::try_from(group.len()).unwrap()]);
+            properties.extend(group.as_bytes());
+            properties.push(0x70);
+            properties.extend(sequence.to_be_bytes());
+            payload.extend(section(0x73, 12, &properties));
+        } else if self.absolute_expiry.is_some() {
             payload.extend(section(0x73, 9, &properties));
         }
         payload.extend([0x00, 0x53, 0x75, 0xb0]);

@@ -166,6 +166,10 @@ fn of_kind(node: &str, details: &QueueDetails, fields: &mut Map<String, Value>) 
     if let Some(timeout_ms) = details.consumer_timeout_ms {
         fields.insert("consumer_timeout".to_owned(), json!(timeout_ms));
     }
+    if details.message_groups > 0 {
+        let groups = details.message_groups;
+        fields.insert("message_groups".to_owned(), json!(groups));
+    }
     if details.suspects > 0 {
         fields.insert("messages_suspect".to_owned(), json!(details.suspects));
     }
