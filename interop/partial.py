@@ -69,7 +69,7 @@ PARTIAL = {
 
 # Scenarios that only some clients have; the table shows `-` for the others.
 ONLY = {"browse": ("proton", "qpid-jms"), "transactions": ("proton", "qpid-jms"), "references": ("proton",),
-        "topics": ("qpid-jms",)}
+        "topics": ("qpid-jms",), "sql": ("proton",)}
 
 
 def has(client, scenario):

@@ -208,6 +208,26 @@ def references(scene):
     equal(scene.count(queue), 1, "left in the queue")
 
 
+def sql(scene):
+    def of(text):
+        return Filter({symbol("sql-filter"): Described(symbol("amqp:sql-filter"), text)})
+
+    queue = scene.queue()
+    for n, (subject, price) in enumerate([("order.created", 150.5), ("order.created", 20.0), ("order.paid", 150.5),
+                                          ("order.created", 99.99)]):
+        scene.publish(queue, Message(id=n, subject=subject, priority=5, properties={"price": price, "n": n}, body=n))
+    dear = scene.receiver(queue, options=of("p.subject = 'order.created' AND price >= 99.99 AND h.priority > 4"))
+    equal([dear.receive().id for _ in range(2)], [0, 3], "what the filter wants")
+    empty(dear)
+    for _ in range(2):
+        dear.accept()
+    second = scene.receiver(queue, name="second", options=of("n % 2 = 0 AND UTC() > 0 AND subject IS NULL"))
+    equal(second.receive().id, 2, "the even one")
+    second.accept()
+    refused(lambda: scene.receiver(queue, name="wrong", options=of("price >")), "amqp:invalid-field")
+    equal(scene.count(queue), 1, "left in the queue")
+
+
 def browse(scene):
     queue = scene.queue()
     scene.publish(queue, *[Message(id=n, properties={"even": n % 2 == 0}, body=n) for n in range(4)])
@@ -316,4 +336,4 @@ def transactions(scene):
 SCENARIOS = {"outcomes": outcomes, "refusals": refusals, "credit": credit, "drain": drain,
              "presettled": presettled, "anonymous-terminus": anonymous_terminus,
              "attach-refused": attach_refused, "deleted": deleted, "dynamic": dynamic,
-             "selector": selector, "references": references, "browse": browse, "transactions": transactions}
+             "selector": selector, "references": references, "sql": sql, "browse": browse, "transactions": transactions}

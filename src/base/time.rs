@@ -39,7 +39,7 @@ impl Stamp {
 }
 
 /// Milliseconds of wall-clock time since 1970-01-01T00:00:00Z, as an AMQP `timestamp`. Used in
-/// histories and time stamps of the journal only, never into a deadline.
+/// histories, time stamps of the journal and filters that ask for it only, never into a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(pub i64);
 

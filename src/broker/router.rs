@@ -475,7 +475,8 @@ impl Router {
             }
             let (takes, spent_ns) = filter.takes(message, &is_local);
             let pairs = usize::try_from(spent_ns / Step::Pair.ns()).unwrap_or(usize::MAX);
-            takes && steps.take(Step::Pair, pairs + 1).is_continue()
+            let goes_on = steps.take(Step::Pair, pairs + 1).is_continue();
+            takes && goes_on
         });
         is_filtered
     }

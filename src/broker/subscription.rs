@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::argument_value::{echoed, find, same, text};
 use super::command::Consume;
 use super::names::SUBSCRIPTION_PREFIX;
-use crate::base::{Charge, ConnectionId, Gauge, Name};
+use crate::base::{Charge, ConnectionId, Gauge, Name, Timestamp};
 use crate::filter::{FilterParts, Selector};
 use crate::message::Message;
 use crate::wire::Value;
@@ -30,17 +30,20 @@ pub const SHARED: &str = "x-subscription-shared";
 pub const NO_LOCAL: &str = "x-subscription-no-local";
 /// Argument: the text of its selector.
 pub const SELECTOR: &str = "x-subscription-selector";
+/// Argument: the text of its `amqp:sql-filter`.
+pub const SQL: &str = "x-subscription-sql";
 /// Argument: its `amqp:properties-filter`.
 pub const PROPERTIES: &str = "x-subscription-properties";
 /// Argument: its `amqp:application-properties-filter`.
 pub const APPLICATION_PROPERTIES: &str = "x-subscription-application-properties";
 /// The arguments that make two subscriptions the same.
-const COMPARED: [&str; 7] = [
+const COMPARED: [&str; 8] = [
     EXCHANGE,
     KEY,
     SHARED,
     NO_LOCAL,
     SELECTOR,
+    SQL,
     PROPERTIES,
     APPLICATION_PROPERTIES,
 ];
@@ -48,6 +51,9 @@ const COMPARED: [&str; 7] = [
 const COMPILED_FACTOR: u64 = 4;
 /// Memory of a filter besides its text, in bytes.
 const FILTER_BYTES: u64 = 256;
+
+/// Filters of subscriptions do not ask for the time: who wants one that does is refused.
+const NO_TIME: Timestamp = Timestamp(0);
 
 /// How long a subscription lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,6 +153,7 @@ pub fn filters(arguments: &[(Name, Value)]) -> FilterParts<'_> {
     };
     FilterParts {
         selector: argument(arguments, SELECTOR),
+        sql: argument(arguments, SQL),
         properties: pairs(PROPERTIES),
         application_properties: pairs(APPLICATION_PROPERTIES),
     }
@@ -210,7 +217,7 @@ impl Filter {
         match &self.selector {
             None => (true, 0),
             Some(selector) => {
-                let answer = selector.asks(message, 0);
+                let answer = selector.asks(NO_TIME, message, 0);
                 (answer.matches, answer.spent_ns)
             }
         }

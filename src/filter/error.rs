@@ -69,6 +69,52 @@ pub enum SelectorError {
         /// Position of the word.
         at: usize,
     },
+    /// A name in brackets has no closing bracket.
+    #[error("the name that begins at character {at} has no ], or one [ that is not doubled")]
+    OpenName {
+        /// Position of its opening bracket.
+        at: usize,
+    },
+    /// A reserved word of SQL filters is written in small letters.
+    #[error(
+        "'{word}' at character {at} is a reserved word: operators are written in upper case, a \
+         property of that name as [{word}]"
+    )]
+    Reserved {
+        /// The word as written.
+        word: String,
+        /// Position of the word.
+        at: usize,
+    },
+    /// A function that SQL filters do not offer.
+    #[error("the function {name} at character {at} is not offered")]
+    Function {
+        /// Its name, as it was written.
+        name: String,
+        /// Position of the name.
+        at: usize,
+    },
+    /// SQL filters cannot name this section of a message.
+    #[error(
+        "'{section}' at character {at} is none of the sections header (h), properties (p) and \
+         application_properties (a)"
+    )]
+    Section {
+        /// The section as written.
+        section: String,
+        /// Position of the section.
+        at: usize,
+    },
+    /// SQL filters cannot name this field of a section.
+    #[error("the section '{section}' at character {at} has no field '{name}' for filters")]
+    Member {
+        /// The section as written.
+        section: String,
+        /// The field as written.
+        name: String,
+        /// Position of the section.
+        at: usize,
+    },
     /// A property filter has no field, or too many.
     #[error("a property filter has {count} fields, from 1 to {max} are allowed")]
     FieldCount {

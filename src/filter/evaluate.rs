@@ -1,12 +1,12 @@
 //! Evaluation of a program for one message, in the three-valued logic of SQL.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 
 use super::fields;
-use super::program::{Calculation, Comparison, Constant, Field, Op, Program};
+use super::program::{Calculation, Comparison, Constant, Dialect, Field, Op, Program};
+use super::sql;
 use crate::base::limits::PROPERTIES_LOOKED_AT_BYTES;
-use crate::base::{Meter, Step};
+use crate::base::{Meter, Step, Timestamp};
 use crate::message::Message;
 
 /// A value on the stack.
@@ -18,11 +18,16 @@ pub(super) enum Operand<'a> {
     Exact(i64),
     Approximate(f64),
     Text(Cow<'a, str>),
+    /// Bytes; only SQL filters have them.
+    Bytes(Cow<'a, [u8]>),
+    /// A value of another type, which is there; only SQL filters know that.
+    Other,
 }
 
 /// The result of a program's last step; none if it cannot be computed in time, or if a property
-/// that it needs is behind all that are examined.
+/// that it needs is behind all that are examined; `failures`: its failed deliveries in its queue.
 pub(super) fn run<'a>(
+    now: Timestamp,
     program: &'a Program,
     message: &'a Message,
     failures: u32,
@@ -77,6 +82,7 @@ pub(super) fn run<'a>(
                 not(&all(&not(&left), &not(&right)))
             }
             Op::Not => not(&one(&mut stack)),
+            Op::Sql(op) => sql::step(*op, &mut stack, now, meter),
         };
         if meter.is_used_up() {
             return None;
@@ -107,14 +113,20 @@ impl<'a> FieldsOf<'a> {
         // Finding one means passing those in front of it.
         let bytes = self.message.properties_len();
         meter.charge(Step::Bytes16, bytes / 16);
-        (bytes <= PROPERTIES_LOOKED_AT_BYTES)
-            .then(|| fields::read(field, self.message, self.failures))
+        (bytes <= PROPERTIES_LOOKED_AT_BYTES).then(|| match self.program.dialect {
+            Dialect::Jms => fields::read(field, self.message, self.failures),
+            Dialect::Sql => sql::field(field, self.message),
+        })
     }
 
     /// Finds the application properties in one pass. The first of a name counts.
     fn find(&self, meter: &mut Meter) -> Option<Vec<Operand<'a>>> {
         let mut found: Vec<Option<Operand<'a>>> = vec![None; self.program.names.len()];
         let mut missing = found.len();
+        let read = match self.program.dialect {
+            Dialect::Jms => fields::property,
+            Dialect::Sql => sql::property,
+        };
         let looked = self.message.look_for_properties(
             |name| self.program.place(name).is_some(),
             |name, value| {
@@ -122,7 +134,7 @@ impl<'a> FieldsOf<'a> {
                 if let Some(free) = place.and_then(|place| found.get_mut(place))
                     && free.is_none()
                 {
-                    *free = Some(fields::property(value));
+                    *free = Some(read(value));
                     missing -= 1;
                 }
                 missing == 0
@@ -161,6 +173,7 @@ fn constant_operand(constant: &Constant) -> Operand<'_> {
         Constant::Exact(number) => Operand::Exact(*number),
         Constant::Approximate(number) => Operand::Approximate(*number),
         Constant::Text(text) => Operand::Text(Cow::Borrowed(text)),
+        Constant::Bytes(bytes) => Operand::Bytes(Cow::Borrowed(bytes)),
     }
 }
 
@@ -200,18 +213,11 @@ fn compare(comparison: Comparison, left: &Operand<'_>, right: &Operand<'_>) -> O
             _ => None,
         },
     };
-    let holds = |order: Ordering| match comparison {
-        Comparison::Equal => order.is_eq(),
-        Comparison::NotEqual => order.is_ne(),
-        Comparison::Less => order.is_lt(),
-        Comparison::LessOrEqual => order.is_le(),
-        Comparison::Greater => order.is_gt(),
-        Comparison::GreaterOrEqual => order.is_ge(),
-    };
-    Operand::Bool(order.is_some_and(holds))
+    Operand::Bool(order.is_some_and(|order| comparison.holds(order)))
 }
 
-fn equality(comparison: Comparison, equal: bool) -> Operand<'static> {
+/// The result for two values that have no order.
+pub(super) fn equality(comparison: Comparison, equal: bool) -> Operand<'static> {
     Operand::Bool(match comparison {
         Comparison::Equal => equal,
         Comparison::NotEqual => !equal,
@@ -223,7 +229,7 @@ fn equality(comparison: Comparison, equal: bool) -> Operand<'static> {
     clippy::cast_precision_loss,
     reason = "an exact number beside an approximate one is taken approximately, as in Java"
 )]
-fn number(operand: &Operand<'_>) -> Option<f64> {
+pub(super) fn number(operand: &Operand<'_>) -> Option<f64> {
     match operand {
         Operand::Exact(number) => Some(*number as f64),
         Operand::Approximate(number) => Some(*number),

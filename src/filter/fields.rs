@@ -83,7 +83,7 @@ fn text(text: &str) -> Operand<'_> {
 }
 
 /// A value with its type in selectors. Ids that are not strings read as JMS clients show them.
-fn operand(value: Value, is_id: bool) -> Operand<'static> {
+pub(super) fn operand(value: Value, is_id: bool) -> Operand<'static> {
     let owned = |text: String| Operand::Text(Cow::Owned(text));
     match value {
         Value::Ulong(id) if is_id => owned(format!("ID:AMQP_ULONG:{id}")),

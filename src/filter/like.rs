@@ -1,6 +1,7 @@
 //! Patterns of LIKE: `%` stands for any characters, `_` for one.
 
 use super::SelectorError;
+use super::program::Dialect;
 use crate::base::limits::LIKE_CHARS_MAX;
 use crate::base::{Meter, Step};
 
@@ -16,7 +17,13 @@ enum Piece {
 }
 
 impl Pattern {
-    pub(super) fn new(pattern: &str, escape: Option<char>) -> Result<Self, SelectorError> {
+    /// Parses a pattern. Selectors escape wildcards and the escape character, SQL filters any
+    /// character.
+    pub(super) fn new(
+        pattern: &str,
+        escape: Option<char>,
+        dialect: Dialect,
+    ) -> Result<Self, SelectorError> {
         let bad = || SelectorError::Escape {
             pattern: pattern.to_owned(),
         };
@@ -26,7 +33,8 @@ impl Pattern {
             pieces.push(match c {
                 c if Some(c) == escape => {
                     let escaped = chars.next().ok_or_else(bad)?;
-                    if !matches!(escaped, '%' | '_') && Some(escaped) != escape {
+                    let is_special = matches!(escaped, '%' | '_') || Some(escaped) == escape;
+                    if dialect == Dialect::Jms && !is_special {
                         return Err(bad());
                     }
                     Piece::Char(escaped)

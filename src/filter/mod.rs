@@ -1,5 +1,5 @@
-//! Layer 4: the selectors of consumers: JMS message selectors, and property filters. [JMS 2.0 3.8.1,
-//! AMQP Filter Expressions 4]
+//! Layer 4: the selectors of consumers: JMS message selectors, SQL filters, and property filters.
+//! [JMS 2.0 3.8.1, AMQP Filter Expressions 4, 6]
 //!
 //! ```text
 //!   text --> tokens --> parser --> program (postfix) --> evaluate(message) --> true, false, unknown
@@ -16,6 +16,7 @@ mod parser;
 mod program;
 mod references;
 mod selector;
+mod sql;
 mod tokens;
 
 pub use error::SelectorError;
@@ -23,5 +24,7 @@ pub use fields::uuid_text;
 pub use references::{References, pairs_bytes};
 pub use selector::{Answer, FilterParts, Selector};
 
+#[cfg(test)]
+mod sql_tests;
 #[cfg(test)]
 mod tests;

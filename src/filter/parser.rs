@@ -10,22 +10,26 @@
 //!   product  = factor { (* | /) factor }
 //!   factor   = { + | - } ( literal | name | "(" or ")" )
 //! ```
+//!
+//! SQL filters have no BETWEEN, IN ( sum, ... ), a product with `%`, and two more factors: UTC ( ) and
+//! EXISTS ( name ).
 
 use std::collections::BTreeMap;
 
 use super::SelectorError;
 use super::like::Pattern;
-use super::program::{Calculation, Comparison, Constant, Field, Op, Program};
+use super::program::{Calculation, Comparison, Constant, Dialect, Field, Op, Program, SqlOp};
 use super::tokens::{Token, TokenKind, tokens};
 use crate::base::limits::SELECTOR_VALUES_MAX;
 
 /// Depth of parentheses, signs and negations, at most.
 const DEPTH_MAX: usize = 32;
 
-/// Parses a whole selector.
-pub(super) fn parse(text: &str) -> Result<Program, SelectorError> {
-    let tokens = tokens(text)?;
+/// Parses a whole selector or SQL filter.
+pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Program, SelectorError> {
+    let tokens = tokens(text, dialect)?;
     let mut parser = Parser {
+        dialect,
         tokens: &tokens,
         depth: 0,
         program: Vec::new(),
@@ -40,6 +44,7 @@ pub(super) fn parse(text: &str) -> Result<Program, SelectorError> {
 }
 
 struct Parser<'a> {
+    dialect: Dialect,
     tokens: &'a [Token],
     depth: usize,
     program: Vec<Op>,
@@ -55,6 +60,7 @@ impl<'a> Parser<'a> {
     fn finished(self) -> Program {
         let names = self.names.into_iter();
         Program {
+            dialect: self.dialect,
             ops: self.program,
             names: names.map(|(name, place)| (name.into(), place)).collect(),
         }
@@ -180,7 +186,10 @@ impl<'a> Parser<'a> {
         };
         self.advance();
         self.sum()?;
-        self.program.push(Op::Compare(comparison));
+        self.program.push(match self.dialect {
+            Dialect::Jms => Op::Compare(comparison),
+            Dialect::Sql => Op::Sql(SqlOp::Compare(comparison)),
+        });
         Ok(())
     }
 
@@ -196,7 +205,8 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let negated = self.takes_word("not");
-        if self.takes_word("between") {
+        let is_sql = self.dialect == Dialect::Sql;
+        if !is_sql && self.takes_word("between") {
             self.sum()?;
             if !self.takes_word("and") {
                 return Err(self.unexpected("AND"));
@@ -207,6 +217,8 @@ impl<'a> Parser<'a> {
             self.members()?;
         } else if self.takes_word("like") {
             self.like()?;
+        } else if negated && is_sql {
+            return Err(self.unexpected("IN or LIKE"));
         } else if negated {
             return Err(self.unexpected("BETWEEN, IN or LIKE"));
         }
@@ -217,6 +229,9 @@ impl<'a> Parser<'a> {
     fn members(&mut self) -> Parsed {
         if !self.takes(&TokenKind::Open) {
             return Err(self.unexpected("'('"));
+        }
+        if self.dialect == Dialect::Sql {
+            return self.sums();
         }
         let mut members = Vec::new();
         loop {
@@ -233,6 +248,23 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// Parses the members of IN in an SQL filter, behind the parenthesis.
+    fn sums(&mut self) -> Parsed {
+        let mut count = 0;
+        loop {
+            self.sum()?;
+            count += 1;
+            if self.takes(&TokenKind::Close) {
+                break;
+            }
+            if !self.takes(&TokenKind::Comma) {
+                return Err(self.unexpected("',' or ')'"));
+            }
+        }
+        self.program.push(Op::Sql(SqlOp::Among(count)));
+        Ok(())
+    }
+
     fn like(&mut self) -> Parsed {
         let pattern = self.text("a string")?;
         let mut escape = None;
@@ -246,7 +278,10 @@ impl<'a> Parser<'a> {
                 return Err(self.unexpected(expected));
             }
         }
-        let pattern = Pattern::new(pattern, escape)?;
+        let pattern = Pattern::new(pattern, escape, self.dialect)?;
+        if self.dialect == Dialect::Sql {
+            self.program.push(Op::Sql(SqlOp::AsText));
+        }
         self.program.push(Op::Like(Box::new(pattern)));
         Ok(())
     }
@@ -261,7 +296,7 @@ impl<'a> Parser<'a> {
             };
             self.advance();
             self.product()?;
-            self.program.push(Op::Calculate(calculation));
+            self.calculate(calculation);
         }
     }
 
@@ -269,14 +304,25 @@ impl<'a> Parser<'a> {
         self.factor()?;
         loop {
             let calculation = match self.peek() {
-                TokenKind::Times => Calculation::Multiply,
-                TokenKind::Divide => Calculation::Divide,
+                TokenKind::Times => Some(Calculation::Multiply),
+                TokenKind::Divide => Some(Calculation::Divide),
+                TokenKind::Remainder => None,
                 _ => return Ok(()),
             };
             self.advance();
             self.factor()?;
-            self.program.push(Op::Calculate(calculation));
+            match calculation {
+                Some(calculation) => self.calculate(calculation),
+                None => self.program.push(Op::Sql(SqlOp::Remainder)),
+            }
         }
+    }
+
+    fn calculate(&mut self, calculation: Calculation) {
+        self.program.push(match self.dialect {
+            Dialect::Jms => Op::Calculate(calculation),
+            Dialect::Sql => Op::Sql(SqlOp::Calculate(calculation)),
+        });
     }
 
     fn factor(&mut self) -> Parsed {
@@ -312,25 +358,68 @@ impl<'a> Parser<'a> {
             TokenKind::Exact(number) => Op::Constant(Constant::Exact(*number)),
             TokenKind::Approximate(number) => Op::Constant(Constant::Approximate(*number)),
             TokenKind::Text(text) => Op::Constant(Constant::Text(text.clone())),
+            TokenKind::Bytes(bytes) => Op::Constant(Constant::Bytes(bytes.clone())),
+            TokenKind::Field(_) | TokenKind::Property(_) => return self.sql_field(),
+            TokenKind::Word(word) if self.dialect == Dialect::Sql => return self.sql_word(word),
             TokenKind::Word(word) => match word.to_ascii_lowercase().as_str() {
                 "true" => Op::Constant(Constant::Bool(true)),
                 "false" => Op::Constant(Constant::Bool(false)),
                 "null" | "not" | "and" | "or" | "between" | "like" | "in" | "is" | "escape" => {
                     return Err(self.unexpected("a value"));
                 }
-                _ => {
-                    let names = &mut self.names;
-                    let next = names.len();
-                    Op::Field(Field::named(word, |_| {
-                        *names.entry(word.as_str()).or_insert(next)
-                    }))
-                }
+                _ => Op::Field(Field::named(word, |_| self.place(word))),
             },
             _ => return Err(self.unexpected("a value")),
         };
         self.count_value()?;
         self.advance();
         self.program.push(op);
+        Ok(())
+    }
+
+    /// The index of an application property in the table.
+    fn place(&mut self, name: &'a str) -> usize {
+        let next = self.names.len();
+        *self.names.entry(name).or_insert(next)
+    }
+
+    /// Parses a field or property of an SQL filter.
+    fn sql_field(&mut self) -> Parsed {
+        let field = match self.peek() {
+            TokenKind::Field(field) => field.clone(),
+            TokenKind::Property(name) => Field::Property(self.place(name)),
+            _ => return Err(self.unexpected("a field or a property")),
+        };
+        self.count_value()?;
+        self.advance();
+        self.program.push(Op::Field(field));
+        Ok(())
+    }
+
+    /// Parses what begins with a reserved word of SQL filters and has a value.
+    fn sql_word(&mut self, word: &str) -> Parsed {
+        if !matches!(word, "TRUE" | "FALSE" | "UTC" | "EXISTS") {
+            return Err(self.unexpected("a value"));
+        }
+        self.count_value()?;
+        self.advance();
+        if matches!(word, "TRUE" | "FALSE") {
+            let constant = Constant::Bool(word == "TRUE");
+            self.program.push(Op::Constant(constant));
+            return Ok(());
+        }
+        if !self.takes(&TokenKind::Open) {
+            return Err(self.unexpected("'('"));
+        }
+        if word == "UTC" {
+            self.program.push(Op::Sql(SqlOp::Utc));
+        } else {
+            self.sql_field()?;
+            self.program.extend([Op::IsNull, Op::Not]);
+        }
+        if !self.takes(&TokenKind::Close) {
+            return Err(self.unexpected("')'"));
+        }
         Ok(())
     }
 }

@@ -1,10 +1,22 @@
 //! Selectors as postfix programs for a stack machine.
 
+use std::cmp::Ordering;
+
 use super::like::Pattern;
+
+/// The language of a filter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Dialect {
+    /// JMS message selectors. [JMS 2.0 3.8.1]
+    Jms,
+    /// SQL filters. [AMQP Filter Expressions 6]
+    Sql,
+}
 
 /// A parsed selector, ready for evaluation.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Program {
+    pub(super) dialect: Dialect,
     pub(super) ops: Vec<Op>,
     /// The application properties it names, sorted, each with its index in the table of their
     /// values.
@@ -46,6 +58,25 @@ pub(super) enum Op {
     And,
     Or,
     Not,
+    /// A step of SQL filters.
+    Sql(SqlOp),
+}
+
+/// A step that only SQL filters have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SqlOp {
+    /// Pushes the time, in milliseconds since 1970.
+    Utc,
+    /// Compares the two upper values.
+    Compare(Comparison),
+    /// Calculates with the two upper values.
+    Calculate(Calculation),
+    /// Divides the two upper whole numbers, for what remains.
+    Remainder,
+    /// Makes a text of bytes on top, and the unknown of what is neither text nor bytes.
+    AsText,
+    /// Tests whether the value below this many values on top is equal to one of them.
+    Among(usize),
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -54,6 +85,7 @@ pub(super) enum Constant {
     Exact(i64),
     Approximate(f64),
     Text(String),
+    Bytes(Vec<u8>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +96,20 @@ pub(super) enum Comparison {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
+}
+
+impl Comparison {
+    /// Whether it is true for two values in this order.
+    pub(super) const fn holds(self, order: Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::NotEqual => order.is_ne(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -79,6 +79,12 @@ impl References {
         Ok(())
     }
 
+    /// Adds others, which have to match, too.
+    pub(super) fn append(&mut self, others: Self) {
+        self.properties.extend(others.properties);
+        self.application.extend(others.application);
+    }
+
     /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.properties.is_empty() && self.application.is_empty()
@@ -262,7 +268,7 @@ mod tests {
 
     use super::*;
     use crate::filter::Selector;
-    use crate::filter::tests::message;
+    use crate::filter::tests::{NOW, message};
 
     fn filter(of_fields: bool, pairs: &[(&str, Value)]) -> Result<Selector, SelectorError> {
         let pairs = pairs.iter();
@@ -298,7 +304,7 @@ mod tests {
     #[case::null("group-sequence", Value::Null, true)]
     fn a_field_is_compared(#[case] name: &str, #[case] value: Value, #[case] expect: bool) {
         let filter = filter(true, &[(name, value)]).unwrap();
-        assert_eq!(filter.matches(&message(), 0), expect);
+        assert_eq!(filter.matches(NOW, &message(), 0), expect);
     }
 
     // [AMQP Filter Expressions 4.2.5]
@@ -328,7 +334,7 @@ mod tests {
         #[case] expect: bool,
     ) {
         let filter = filter(false, &[(name, value)]).unwrap();
-        assert_eq!(filter.matches(&message(), 0), expect);
+        assert_eq!(filter.matches(NOW, &message(), 0), expect);
     }
 
     #[test]
@@ -338,7 +344,7 @@ mod tests {
                 ("weight", Value::Int(2500)),
                 ("colour", Value::string(colour)),
             ];
-            filter(false, &pairs).unwrap().matches(&message(), 0)
+            filter(false, &pairs).unwrap().matches(NOW, &message(), 0)
         };
         assert!(both("red") && !both("blue"));
         let mut references = References::default();
@@ -350,9 +356,16 @@ mod tests {
             .add_application_properties(&pair("colour", "red"))
             .unwrap();
         let red = Selector::parse("colour = 'red'").unwrap();
-        assert!(red.and(references.clone()).matches(&message(), 0));
+        assert!(
+            red.and(Selector::of_references(references.clone()))
+                .matches(NOW, &message(), 0)
+        );
         let blue = Selector::parse("colour = 'blue'").unwrap();
-        assert!(!blue.and(references).matches(&message(), 0));
+        assert!(
+            !blue
+                .and(Selector::of_references(references))
+                .matches(NOW, &message(), 0)
+        );
     }
 
     #[test]

@@ -4,9 +4,13 @@ use bytes::Bytes;
 use rstest::rstest;
 
 use super::{Selector, SelectorError};
+use crate::base::Timestamp;
 use crate::base::limits::BATCH_NS_MAX;
 use crate::message::{KeyRule, Message};
 use crate::wire::{HeaderFields, Value, encode_value, write_header};
+
+/// When filters are asked.
+pub(super) const NOW: Timestamp = Timestamp(1_500);
 
 /// A durable message of priority 7 with all properties and some application properties.
 pub(super) fn message() -> Message {
@@ -114,7 +118,7 @@ pub(super) fn message() -> Message {
 #[case::deliveries_count_this_one("JMSXDeliveryCount = 3", true)]
 fn a_selector_matches_what_it_says(#[case] text: &str, #[case] expected: bool) {
     let selector = Selector::parse(text).unwrap();
-    assert_eq!(selector.matches(&message(), 2), expected, "{text}");
+    assert_eq!(selector.matches(NOW, &message(), 2), expected, "{text}");
 }
 
 #[rstest]
@@ -154,20 +158,24 @@ fn nesting_and_length_are_bounded() {
     assert!(matches!(too_long, SelectorError::TooLong { .. }));
     // Signs and NOT may repeat without end: they nest nothing.
     let negated = format!("{} {} 1 = 1", "NOT ".repeat(2_000), "-".repeat(2_000));
-    assert!(Selector::parse(&negated).unwrap().matches(&message(), 0));
+    assert!(
+        Selector::parse(&negated)
+            .unwrap()
+            .matches(NOW, &message(), 0)
+    );
 }
 
 proptest::proptest! {
     #[test]
     fn no_text_makes_the_parser_panic(text in "[a-zA-Z0-9 '().,<>=+*/_%eE-]{0,80}") {
         if let Ok(selector) = Selector::parse(&text) {
-            selector.matches(&message(), 0);
+            selector.matches(NOW, &message(), 0);
         }
     }
 }
 
 /// A message with these application properties.
-fn with_properties(properties: &[(String, Value)]) -> Message {
+pub(super) fn with_properties(properties: &[(String, Value)]) -> Message {
     let pairs = properties.iter();
     let pairs = pairs.map(|(name, value)| (Value::String(name.clone()), value.clone()));
     let mut payload = Vec::new();
@@ -182,7 +190,7 @@ fn with_properties(properties: &[(String, Value)]) -> Message {
 }
 
 /// `many` numbered properties and then `last`.
-fn numbered(many: usize) -> Vec<(String, Value)> {
+pub(super) fn numbered(many: usize) -> Vec<(String, Value)> {
     let mut properties: Vec<(String, Value)> = (0..many)
         .map(|n| (format!("p{n}"), Value::Uint(u32::try_from(n).unwrap())))
         .collect();
@@ -191,7 +199,7 @@ fn numbered(many: usize) -> Vec<(String, Value)> {
 }
 
 fn asks(selector: &str, message: &Message) -> super::Answer {
-    Selector::parse(selector).unwrap().asks(message, 0)
+    Selector::parse(selector).unwrap().asks(NOW, message, 0)
 }
 
 /// A selector walked the properties anew for each of its terms: 100 terms on one message with 14 MB of

@@ -1,6 +1,8 @@
 //! The tokens of a selector.
 
 use super::SelectorError;
+use super::program::{Dialect, Field};
+use super::sql;
 
 /// One token and its position.
 #[derive(Clone, PartialEq, Debug)]
@@ -14,7 +16,12 @@ pub(super) struct Token {
 pub(super) enum TokenKind {
     /// A name; also a reserved word, which the parser recognises whatever its case.
     Word(String),
+    /// An application property of an SQL filter.
+    Property(String),
+    /// A field of a section that an SQL filter names.
+    Field(Field),
     Text(String),
+    Bytes(Vec<u8>),
     Exact(i64),
     Approximate(f64),
     Open,
@@ -30,6 +37,8 @@ pub(super) enum TokenKind {
     Minus,
     Times,
     Divide,
+    /// `%`, which only SQL filters have.
+    Remainder,
     End,
 }
 
@@ -37,7 +46,9 @@ impl TokenKind {
     /// The token as an error message shows it.
     pub(super) fn describe(&self) -> String {
         match self {
-            Self::Word(word) => format!("'{word}'"),
+            Self::Word(word) | Self::Property(word) => format!("'{word}'"),
+            Self::Field(_) => "a field of a section".to_owned(),
+            Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
             Self::Text(text) => format!("the string '{text}'"),
             Self::Exact(number) => format!("the number {number}"),
             Self::Approximate(number) => format!("the number {number}"),
@@ -55,13 +66,15 @@ impl TokenKind {
             Self::Minus => "'-'".to_owned(),
             Self::Times => "'*'".to_owned(),
             Self::Divide => "'/'".to_owned(),
+            Self::Remainder => "'%'".to_owned(),
         }
     }
 }
 
-/// Splits a selector into tokens. The last one is [`TokenKind::End`].
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, SelectorError> {
+/// Splits a selector or an SQL filter into tokens. The last one is [`TokenKind::End`].
+pub(super) fn tokens(text: &str, dialect: Dialect) -> Result<Vec<Token>, SelectorError> {
     let mut scanner = Scanner {
+        dialect,
         rest: text,
         at: 1,
         tokens: Vec::new(),
@@ -76,6 +89,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, SelectorError> {
 }
 
 struct Scanner<'a> {
+    dialect: Dialect,
     rest: &'a str,
     at: usize,
     tokens: Vec<Token>,
@@ -90,11 +104,15 @@ impl<'a> Scanner<'a> {
         let Some(first) = self.rest.chars().next() else {
             return Ok(false);
         };
+        let is_sql = self.dialect == Dialect::Sql;
         let kind = match first {
-            '\'' => self.text()?,
+            '\'' => self.text('\'')?,
+            '"' if is_sql => self.text('"')?,
+            '[' if is_sql => TokenKind::Property(self.bracketed()?),
             '0'..='9' => self.number()?,
-            '.' if self.digit_at(1) => self.number()?,
-            c if starts_name(c) => TokenKind::Word(self.name()),
+            '.' if !is_sql && self.digit_at(1) => self.number()?,
+            c if is_sql && c.is_ascii_alphabetic() => self.sql_name()?,
+            c if !is_sql && starts_name(c) => TokenKind::Word(self.name()),
             _ => self
                 .operator()
                 .ok_or(SelectorError::Character { found: first, at })?,
@@ -126,28 +144,71 @@ impl<'a> Scanner<'a> {
         self.take(name.len()).to_owned()
     }
 
-    /// Reads a string in single quotes; a doubled quote stands for one.
-    fn text(&mut self) -> Result<TokenKind, SelectorError> {
+    /// Reads a name of an SQL filter: a word, a property, or a section with one of its fields.
+    fn sql_name(&mut self) -> Result<TokenKind, SelectorError> {
         let at = self.at;
-        let mut text = String::new();
+        let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let section = self.prefix(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-'));
+        let behind = self.rest.get(section.len()..).unwrap_or_default();
+        if !behind.starts_with('.') {
+            let name = self.prefix(in_name);
+            return sql::word(self.take(name.len()), at);
+        }
+        self.take(section.len() + 1);
+        let name = if self.rest.starts_with('[') {
+            self.bracketed()?
+        } else {
+            let name = self.prefix(in_name);
+            self.take(name.len()).to_owned()
+        };
+        sql::member(section, &name, at)
+    }
+
+    /// Reads a name in brackets; doubled ones stand for one.
+    fn bracketed(&mut self) -> Result<String, SelectorError> {
+        let at = self.at;
+        let mut name = String::new();
         self.take(1);
         loop {
-            let part = self.prefix(|c| c != '\'');
-            text.push_str(self.take(part.len()));
-            if self.rest.starts_with("''") {
-                self.take(2);
-                text.push('\'');
-            } else if self.rest.is_empty() {
-                return Err(SelectorError::OpenString { at });
-            } else {
-                self.take(1);
-                return Ok(TokenKind::Text(text));
+            let part = self.prefix(|c| !matches!(c, '[' | ']'));
+            name.push_str(self.take(part.len()));
+            match self.rest.as_bytes() {
+                [b']', b']', ..] | [b'[', b'[', ..] => {
+                    let both = self.take(2);
+                    name.push_str(both.get(..1).unwrap_or_default());
+                }
+                [b']', ..] => {
+                    self.take(1);
+                    return Ok(name);
+                }
+                _ => return Err(SelectorError::OpenName { at }),
             }
         }
     }
 
+    /// Reads a string in these quotes; a doubled quote stands for one.
+    fn text(&mut self, quote: char) -> Result<TokenKind, SelectorError> {
+        let at = self.at;
+        let mut text = String::new();
+        self.take(1);
+        loop {
+            let part = self.prefix(|c| c != quote);
+            text.push_str(self.take(part.len()));
+            if self.rest.is_empty() {
+                return Err(SelectorError::OpenString { at });
+            }
+            self.take(1);
+            if !self.rest.starts_with(quote) {
+                return Ok(TokenKind::Text(text));
+            }
+            self.take(1);
+            text.push(quote);
+        }
+    }
+
     /// Reads a number as Java writes it: decimal, hexadecimal or octal with an optional `L`, or
-    /// with a fraction or an exponent and an optional `F` or `D`.
+    /// with a fraction or an exponent and an optional `F` or `D`. Those of SQL filters have no suffixes,
+    /// and hexadecimal ones are bytes.
     fn number(&mut self) -> Result<TokenKind, SelectorError> {
         let at = self.at;
         let mut end = self.prefix(|c| c.is_ascii_alphanumeric() || c == '.').len();
@@ -167,7 +228,11 @@ impl<'a> Scanner<'a> {
             end += 1 + more.unwrap_or(behind.len());
         }
         let text = self.take(end);
-        read_number(text).ok_or_else(|| SelectorError::Number {
+        let read = match self.dialect {
+            Dialect::Jms => read_number(text),
+            Dialect::Sql => sql::read_number(text),
+        };
+        read.ok_or_else(|| SelectorError::Number {
             text: text.to_owned(),
             at,
         })
@@ -188,6 +253,7 @@ impl<'a> Scanner<'a> {
             [b'-', ..] => (TokenKind::Minus, 1),
             [b'*', ..] => (TokenKind::Times, 1),
             [b'/', ..] => (TokenKind::Divide, 1),
+            [b'%', ..] if self.dialect == Dialect::Sql => (TokenKind::Remainder, 1),
             _ => return None,
         };
         self.take(bytes);

@@ -262,7 +262,9 @@ impl Gateway {
                     handle,
                     AttachAnswer {
                         source: self.source_answer(handle),
-                        target: Terminus::Absent,
+                        // Azure's client for Python wants it; without an address it is left out,
+                        // as RabbitMQ leaves out every one.
+                        target: Terminus::EchoIfAddressed,
                         ..AttachAnswer::default()
                     },
                 );

@@ -32,6 +32,7 @@ use crate::broker::{
     Command, Consume, Error as CoreError, Lifetime, QueueCommand, QueueInfo, Reply, Subscribe,
     Topic,
 };
+use crate::filter::Selector;
 use crate::link::LinkHandle;
 use crate::wire::performative::{
     Attach, AttachAnswer, DeliveryState, Error, SenderSettleMode, Source, Symbol, TargetArchetype,
@@ -177,6 +178,7 @@ impl Gateway {
             is_attached: false,
         }));
         let consume = self.consume_of(place, attach, (queue, &consumer))?;
+        check_timeless(consume.selector.as_deref())?;
         let id = self.add_link(place, attach, LinkKind::Consumer(Box::new(consumer)))?;
         let consume = Consume {
             consumer: id.consumer(),
@@ -438,4 +440,13 @@ fn known_source(info: &QueueInfo) -> Source {
         ..Source::default()
     };
     answer(source, (Lifetime::Durable, shared, false))
+}
+
+/// Checks the filter of a subscription, which is asked once, when a message is routed: it knows no time.
+fn check_timeless(selector: Option<&Selector>) -> Result<(), Error> {
+    if selector.is_some_and(Selector::asks_for_time) {
+        let what = "amqp:sql-filter: UTC() is not known in the filter of a subscription";
+        return Err(errors::invalid_field(what));
+    }
+    Ok(())
 }

@@ -101,6 +101,7 @@ pub(super) fn filter_parts(source: Option<&Source>) -> FilterParts<'_> {
     {
         match found {
             Filter::Selector(it) => parts.selector = parts.selector.or(Some(it)),
+            Filter::Sql(it) => parts.sql = parts.sql.or(Some(it)),
             Filter::Properties(it) => parts.properties = parts.properties.or(Some(it)),
             Filter::ApplicationProperties(it) => {
                 parts.application_properties = parts.application_properties.or(Some(it));
@@ -114,11 +115,13 @@ pub(super) fn filter_parts(source: Option<&Source>) -> FilterParts<'_> {
 pub(super) fn applied_filters(parts: FilterParts<'_>) -> impl Iterator<Item = Filter<'_>> {
     let FilterParts {
         selector,
+        sql,
         properties,
         application_properties,
     } = parts;
     let all = [
         selector.map(Filter::Selector),
+        sql.map(Filter::Sql),
         properties.map(Filter::Properties),
         application_properties.map(Filter::ApplicationProperties),
     ];
@@ -129,6 +132,7 @@ pub(super) fn applied_filters(parts: FilterParts<'_>) -> impl Iterator<Item = Fi
 pub(super) fn filter_arguments(parts: FilterParts<'_>) -> Vec<(Name, Value)> {
     let argument = |filter| match filter {
         Filter::Selector(text) => (subscription::SELECTOR, Value::string(text)),
+        Filter::Sql(text) => (subscription::SQL, Value::string(text)),
         Filter::Properties(pairs) => (subscription::PROPERTIES, Value::Map(pairs.to_vec())),
         Filter::ApplicationProperties(pairs) => {
             let pairs = Value::Map(pairs.to_vec());
@@ -152,7 +156,7 @@ pub(super) fn filter_bytes(source: Option<&Source>) -> usize {
     let filters = source.and_then(|source| source.filter.as_ref());
     let filters = filters.into_iter().flat_map(Fields::values);
     let bytes = filters.filter_map(filter).map(|found| match found {
-        Filter::Selector(text) => text.len(),
+        Filter::Selector(text) | Filter::Sql(text) => text.len(),
         Filter::Properties(pairs) | Filter::ApplicationProperties(pairs) => pairs_bytes(pairs),
     });
     bytes.sum()

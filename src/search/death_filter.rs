@@ -130,7 +130,8 @@ impl DeathFilter {
             return Verdict::Differs;
         }
         if let Some((_, selector)) = &self.selector {
-            let answer = selector.asks(message, candidate.failures);
+            // JMS selectors, which these are, do not ask for the time.
+            let answer = selector.asks(Timestamp::default(), message, candidate.failures);
             *spent_ns += answer.spent_ns;
             if !answer.matches {
                 return Verdict::Differs;

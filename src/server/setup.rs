@@ -45,6 +45,8 @@ const DELAYED_DELIVERY: &str = "DELAYED_DELIVERY";
 const JMS_CAPABILITIES: [&str; 2] = ["SHARED-SUBS", "sole-connection-for-container"];
 /// The capability of property filters. [AMQP Filter Expressions 4.1]
 const PROPERTY_FILTERS: &str = "AMQP_FILTEX_PROP_V1_0";
+/// The capability of SQL filters. [AMQP Filter Expressions 6.1]
+const SQL_FILTERS: &str = "AMQP_FILTEX_SQL_V1_0";
 
 /// What the settings name and the registry does not have, or has otherwise: vhosts, users with
 /// their passwords, tags, permissions; `guest` if it is wanted and they name no user. What they do
@@ -434,7 +436,8 @@ fn identity(settings: &Settings) -> Identity {
     }
     let delayed = Some(DELAYED_DELIVERY).filter(|_| !settings.strict);
     let jms = JMS_CAPABILITIES.into_iter().filter(|_| !settings.strict);
-    let further = delayed.into_iter().chain([PROPERTY_FILTERS]).chain(jms);
+    let filters = [PROPERTY_FILTERS, SQL_FILTERS];
+    let further = delayed.into_iter().chain(filters).chain(jms);
     Identity {
         container_id: settings.node_name.clone(),
         offered_capabilities: CAPABILITIES.into_iter().map(Symbol::from).collect(),
@@ -460,6 +463,7 @@ mod tests {
             for (further, expect) in [
                 (DELAYED_DELIVERY, !strict),
                 (PROPERTY_FILTERS, true),
+                (SQL_FILTERS, true),
                 ("SHARED-SUBS", !strict),
                 ("sole-connection-for-container", !strict),
             ] {

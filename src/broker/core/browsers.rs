@@ -8,7 +8,7 @@ use super::clients::{Consumer, NoRoom};
 use super::serve::describe;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConsumerId, Position, QueueId, invariant};
+use crate::base::{ConsumerId, Now, Position, QueueId, invariant};
 use crate::broker::arguments::QueueType;
 use crate::broker::queue::{Browsers, Sight, Slot};
 use crate::broker::{Browse, Effect, Reply};
@@ -130,7 +130,7 @@ impl Core {
         (id, consumer): (QueueId, ConsumerId),
         left: &mut usize,
     ) {
-        let now = turn.now.mono;
+        let Now { mono: now, wall } = turn.now;
         loop {
             let Some(queue) = self.queues.get_mut(&id) else {
                 return invariant!(broken, "a queue that is browsed is there");
@@ -152,7 +152,7 @@ impl Core {
                 let by_queue = ttl_ms.is_some_and(|ttl_ms| slot.arrived.plus(ttl_ms) <= now);
                 by_queue || slot.deadline <= now
             };
-            let (sight, spent_ns) = browsers.look(&queue.messages, consumer, left, is_late);
+            let (sight, spent_ns) = browsers.look(wall, &queue.messages, consumer, left, is_late);
             if spent_ns > 0 {
                 turn.charge_ns(spent_ns);
             }

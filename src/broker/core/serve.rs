@@ -277,23 +277,35 @@ enum Next {
 }
 
 impl Assigning<'_> {
-    fn choose(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
+    fn choose(
+        &mut self,
+        now: &Now,
+        queue: &mut Queue,
+        consumer: ConsumerId,
+        left: &mut usize,
+    ) -> Next {
         if queue.selecting.is_empty() {
             if queue.messages.ready() == 0 {
                 return Next::Stop; // as a rule after each message
             }
             return queue.messages.head().map_or(Next::Stop, Next::Take);
         }
-        self.select(queue, consumer, left)
+        self.select(now, queue, consumer, left)
     }
 
     /// The same for a queue where some consumers have selectors, or some messages are delivered
     /// alone or have a group.
     #[cold]
     #[inline(never)]
-    fn select(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
+    fn select(
+        &mut self,
+        now: &Now,
+        queue: &mut Queue,
+        consumer: ConsumerId,
+        left: &mut usize,
+    ) -> Next {
         queue.selecting.prune_suspects(&queue.messages);
-        let next = self.find(queue, consumer, left);
+        let next = self.find(now, queue, consumer, left);
         let (consumer, position) = match next {
             Next::Take(position) => (consumer, position),
             Next::Give(owner, position) => (owner, position),
@@ -309,7 +321,13 @@ impl Assigning<'_> {
         next
     }
 
-    fn find(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
+    fn find(
+        &mut self,
+        now: &Now,
+        queue: &mut Queue,
+        consumer: ConsumerId,
+        left: &mut usize,
+    ) -> Next {
         if queue.selecting.has_groups()
             && let Some(head) = queue.messages.head()
             && let Some(owner) = queue.selecting.owner_of(&queue.messages, head)
@@ -330,7 +348,8 @@ impl Assigning<'_> {
         // Asking has a cost even if there is nothing to look at: thousands of consumers may be
         // asked.
         *left = left.saturating_sub(1);
-        let (choice, spent_ns) = queue.selecting.choose(&mut queue.messages, consumer, left);
+        let messages = &mut queue.messages;
+        let (choice, spent_ns) = queue.selecting.choose(now.wall, messages, consumer, left);
         self.selecting_ns += spent_ns;
         match choice {
             Choice::Take(position) => return Next::Take(position),
@@ -352,7 +371,7 @@ impl Assigning<'_> {
         while *left > 0
             && let Some(consumer) = queue.consumers.front()
         {
-            let (consumer, position) = match self.choose(queue, consumer, left) {
+            let (consumer, position) = match self.choose(&turn.now, queue, consumer, left) {
                 Next::Take(position) => (consumer, position),
                 Next::Give(owner, position) => (owner, position),
                 Next::Rested => continue,

@@ -40,8 +40,12 @@ impl Core {
         consume.selector = None;
         match self.consume(turn.now, consume) {
             Reply::Consuming { .. } => {}
-            // A queue that was made for this consumer alone takes it.
-            refused => return refused,
+            refused => {
+                if created && let Some(id) = self.names.get(&name).copied() {
+                    self.remove_queue(turn, id, DropCause::QueueDeleted);
+                }
+                return refused;
+            }
         }
         match self.queue(&name) {
             Some(queue) => Reply::Subscribed {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::messages::{Messages, subqueue};
 use super::slot::Slot;
-use crate::base::{ConsumerId, Position, Step, invariant};
+use crate::base::{ConsumerId, Position, Step, Timestamp, invariant};
 use crate::filter::Selector;
 
 /// Blocks without a ready message that cost as much to pass as one message to look at.
@@ -212,6 +212,7 @@ impl Browsers {
     /// have expired, and are shown to nobody.
     pub fn look(
         &mut self,
+        now: Timestamp,
         messages: &Messages,
         id: ConsumerId,
         left: &mut usize,
@@ -224,7 +225,7 @@ impl Browsers {
         if browser.next.is_empty() {
             browser.next = messages.beginnings();
         }
-        let (sight, spent_ns) = browser.look(messages, left, is_late);
+        let (sight, spent_ns) = browser.look(now, messages, left, is_late);
         match sight {
             Sight::End => {
                 browser.rest = Rest::AtEnd(self.changes);
@@ -243,6 +244,7 @@ impl Browsers {
 impl Browser {
     fn look(
         &mut self,
+        now: Timestamp,
         messages: &Messages,
         left: &mut usize,
         is_late: impl Fn(&Slot) -> bool,
@@ -272,7 +274,7 @@ impl Browser {
                 *left = left.saturating_sub(1);
                 let wants = !is_late(slot)
                     && self.selector.as_ref().is_none_or(|selector| {
-                        let answer = selector.asks(&slot.message, slot.failures);
+                        let answer = selector.asks(now, &slot.message, slot.failures);
                         spent_ns += answer.spent_ns;
                         let worth = usize::try_from(answer.spent_ns / Step::Message.ns());
                         *left = left.saturating_sub(worth.unwrap_or(usize::MAX));

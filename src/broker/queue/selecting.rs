@@ -9,7 +9,7 @@ use super::browsers::Browsers;
 use super::groups::{Freed, Groups};
 use super::messages::{Messages, subqueue};
 use super::suspects::Suspects;
-use crate::base::{ConsumerId, Position, Step, invariant};
+use crate::base::{ConsumerId, Position, Step, Timestamp, invariant};
 use crate::filter::Selector;
 use crate::message::Message;
 
@@ -260,6 +260,7 @@ impl Selecting {
     /// returns the cost, estimated in nanoseconds.
     pub fn choose(
         &mut self,
+        now: Timestamp,
         messages: &mut Messages,
         consumer: ConsumerId,
         left: &mut usize,
@@ -276,7 +277,8 @@ impl Selecting {
             None => messages.head().map(subqueue),
         };
         let groups = self.groups.as_deref_mut();
-        let (rest, choice, spent_ns) = one.look(messages, (consumer, groups), first, left);
+        let asker = (consumer, groups);
+        let (rest, choice, spent_ns) = one.look((now, messages), asker, first, left);
         if let Some(rest) = rest {
             if one.rest == Rest::No {
                 self.resting.push(consumer);
@@ -385,7 +387,7 @@ impl Selecting {
 impl One {
     fn look(
         &mut self,
-        messages: &Messages,
+        (now, messages): (Timestamp, &Messages),
         (consumer, mut groups): (ConsumerId, Option<&mut Groups>),
         first: Option<usize>,
         left: &mut usize,
@@ -410,7 +412,7 @@ impl One {
                     let Some(selector) = &self.selector else {
                         return (None, Choice::Take(position), spent_ns);
                     };
-                    let answer = selector.asks(&slot.message, slot.failures);
+                    let answer = selector.asks(now, &slot.message, slot.failures);
                     spent_ns += answer.spent_ns;
                     let messages_worth = answer.spent_ns / Step::Message.ns();
                     let messages_worth = usize::try_from(messages_worth).unwrap_or(usize::MAX);

@@ -496,3 +496,85 @@ fn a_peer_gets_no_credit_to_ask_while_256_kib_of_its_answers_wait_for_the_journa
     assert_eq!(scene.clients[client].gateway.answers_bytes, 0);
     assert!(scene.clients[client].engine.credit(asking) > 0);
 }
+
+/// The addresses of source and target in the answer to an attach; none for a terminus that is null,
+/// or has no address.
+fn addresses(scene: &mut Scene, client: usize, attach: Attach) -> [Option<String>; 2] {
+    let (link, result) = scene.attach(client, attach);
+    assert_eq!(result, Ok(()));
+    let answer = super::filters::answer(scene, client, link);
+    let target = match answer.target.map(|target| *target) {
+        Some(TargetArchetype::Target(target)) => target.address,
+        other => {
+            assert_eq!(other, None);
+            None
+        }
+    };
+    [answer.source.and_then(|source| source.address), target]
+}
+
+/// The attach with these addresses where it has none.
+fn addressed(mut attach: Attach, address: &str) -> Attach {
+    let source = attach.source.get_or_insert_default();
+    if !source.dynamic {
+        source.address.get_or_insert_with(|| address.into());
+    }
+    if let Some(TargetArchetype::Target(target)) = attach.target.as_deref_mut()
+        && !target.dynamic
+    {
+        target.address.get_or_insert_with(|| address.into());
+    }
+    attach
+}
+
+// Azure's client for Python fails on an attach without source or target. [AMQP 2.6.3]
+#[test]
+fn the_answer_repeats_the_addresses_of_both_termini() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let text = |text: &str| Some(text.to_owned());
+    let consumes = addressed(receiver("r", "/queues/q"), "receiver-link");
+    let got = addresses(&mut scene, client, consumes);
+    assert_eq!(got, [text("/queues/q"), text("receiver-link")]);
+    let publishes = addressed(sender("s", Some("/queues/q")), "sender-link");
+    let got = addresses(&mut scene, client, publishes);
+    assert_eq!(got, [text("sender-link"), text("/queues/q")]);
+}
+
+// [AMQP 2.6.3, 3.5.3]
+#[test]
+fn dynamic_nodes_have_their_addresses_in_the_answer_and_the_other_terminus_its_own() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    let mut consumes = receiver("r", "");
+    consumes.source = Some(Box::new(Source {
+        dynamic: true,
+        ..Source::default()
+    }));
+    let [source, target] = addresses(&mut scene, client, addressed(consumes, "receiver-link"));
+    assert!(source.is_some_and(|address| address.starts_with("/queues/")));
+    assert_eq!(target.as_deref(), Some("receiver-link"));
+    let mut publishes = sender("s", None);
+    publishes.target = Some(Box::new(TargetArchetype::Target(Target {
+        dynamic: true,
+        ..Target::default()
+    })));
+    let [source, target] = addresses(&mut scene, client, addressed(publishes, "sender-link"));
+    assert_eq!(source.as_deref(), Some("sender-link"));
+    assert!(target.is_some_and(|address| address.starts_with("/queues/")));
+}
+
+// As RabbitMQ, which never has one in it.
+#[test]
+fn the_answer_to_a_receiver_has_no_target_without_an_address() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let (link, result) = scene.attach(client, receiver("r", "/queues/q"));
+    assert_eq!(result, Ok(()));
+    assert_eq!(
+        super::filters::answer(&mut scene, client, link).target,
+        None
+    );
+}

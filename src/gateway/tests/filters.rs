@@ -1,4 +1,4 @@
-//! Consumers that want some of the messages only. [AMQP 3.5.8, AMQP Filter Expressions 4]
+//! Consumers that want some of the messages only. [AMQP 3.5.8, AMQP Filter Expressions 4, 6]
 
 use rstest::rstest;
 
@@ -8,6 +8,7 @@ use crate::wire::performative::{Attach, Symbol, Value};
 
 const SELECTOR: &str = "apache.org:selector-filter:string";
 const PROPERTIES: &str = "amqp:properties-filter";
+const SQL: &str = "amqp:sql-filter";
 const APPLICATION: &str = "amqp:application-properties-filter";
 
 /// The attach of a receiver from `q` with filters of these kinds.
@@ -41,7 +42,7 @@ fn coloured(subject: &str, colour: &str) -> Vec<u8> {
     encoded
 }
 
-fn answer(scene: &mut Scene, client: usize, link: LinkHandle) -> Attach {
+pub(super) fn answer(scene: &mut Scene, client: usize, link: LinkHandle) -> Attach {
     let of_link =
         |event: &Event| matches!(event, Event::AttachAnswered { link: of, .. } if *of == link);
     match scene.take(client, of_link) {
@@ -89,6 +90,68 @@ fn a_consumer_gets_the_messages_that_all_of_its_filters_want() {
     );
 }
 
+// [AMQP Filter Expressions 6]
+#[test]
+fn a_consumer_gets_the_messages_that_its_sql_filter_wants() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let publisher = scene.publisher(client, Some("/queues/q"));
+    let all = [("invoice", "red"), ("order", "red"), ("invoice", "blue")];
+    for (subject, colour) in all {
+        scene.publish(client, publisher, &coloured(subject, colour));
+    }
+    let text = "p.subject LIKE 'inv%' AND colour IN (\"red\", 'green') AND UTC() >= 0";
+    let filters = [
+        (SQL, Value::string(text)),
+        (APPLICATION, pair("colour", "&s:d")),
+        (SELECTOR, Value::string("colour <> 'blue'")),
+    ];
+    let (link, result) = scene.attach(client, filtering(&filters));
+    assert_eq!(result, Ok(()));
+    let source = answer(&mut scene, client, link).source;
+    let kept = source.and_then(|source| source.filter).expect("filters");
+    let kinds: Vec<_> = kept.iter().map(|(kind, _)| kind.to_string()).collect();
+    assert_eq!(kinds, [SQL, APPLICATION, SELECTOR]);
+    scene.clients[client].engine.set_credit(link, 10);
+    scene.drive();
+    let bodies: Vec<_> = scene
+        .deliveries(client)
+        .into_iter()
+        .map(|it| it.2)
+        .collect();
+    assert_eq!(bodies.len(), 1, "{bodies:?}");
+    assert!(bodies[0].ends_with(b"red"));
+    assert_eq!(scene.counts("q"), (2, 1));
+}
+
+// Clients in Go write the number of the descriptor, and a name of their own as key.
+#[test]
+fn an_sql_filter_is_known_by_its_number() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let publisher = scene.publisher(client, Some("/queues/q"));
+    scene.publish(client, publisher, &coloured("invoice", "red"));
+    scene.publish(client, publisher, &coloured("invoice", "blue"));
+    let mut attach = receiver("r", "/queues/q");
+    let value = (Value::Ulong(0x120), Value::string("colour = 'blue'"));
+    let filters = [(
+        Symbol::from("sql-filter"),
+        Value::Described(Box::new(value)),
+    )];
+    if let Some(source) = attach.source.as_mut() {
+        source.filter = Some(filters.into_iter().collect());
+    }
+    let (link, result) = scene.attach(client, attach);
+    assert_eq!(result, Ok(()));
+    scene.clients[client].engine.set_credit(link, 10);
+    scene.drive();
+    let deliveries = scene.deliveries(client);
+    assert_eq!(deliveries.len(), 1);
+    assert!(deliveries[0].2.ends_with(b"blue"));
+}
+
 // "the filters actually in place" [AMQP 3.5.3]
 #[test]
 fn the_answer_names_the_filters_that_are_applied_and_no_other() {
@@ -100,6 +163,7 @@ fn the_answer_names_the_filters_that_are_applied_and_no_other() {
         ("apache.org:no-local-filter:list", Value::List(Vec::new())),
         (PROPERTIES, pair("subject", "invoice")),
         ("rabbitmq:stream-offset-spec", Value::string("first")),
+        (SQL, Value::List(Vec::new())),
     ];
     let (link, result) = scene.attach(client, filtering(&filters));
     assert_eq!(result, Ok(()));
@@ -122,6 +186,8 @@ fn the_answer_names_the_filters_that_are_applied_and_no_other() {
     Value::Map(vec![(Value::Uint(1), Value::Null)]),
     "neither a symbol nor a string"
 )]
+#[case::no_operand(SQL, Value::string("colour ="), "character 9")]
+#[case::an_unknown_section(SQL, Value::string("footer.x = 1"), "'footer' at character 1")]
 #[case::no_field_at_all(PROPERTIES, Value::Map(Vec::new()), "from 1 to 16")]
 fn a_filter_that_cannot_be_applied_is_refused_by_name(
     #[case] kind: &str,

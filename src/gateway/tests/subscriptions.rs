@@ -206,6 +206,37 @@ fn every_subscriber_of_a_topic_gets_what_its_selector_wants() {
 }
 
 #[test]
+fn a_subscription_has_an_sql_filter_unless_it_asks_for_the_time() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    let filtered = |text| {
+        let wish = Wish {
+            capabilities: &["topic"],
+            ..Wish::default()
+        };
+        let mut attach = subscriber("sql", "news", wish);
+        let filter = filter_fields([Filter::Sql(text)].into_iter(), false);
+        attach.source.as_mut().unwrap().filter = filter;
+        attach
+    };
+    let late = filtered("p.creation_time < UTC()");
+    let refused = subscribe(&mut scene, client, late);
+    assert_eq!(refused.unwrap_err(), "amqp:invalid-field");
+    assert_eq!(queues(&scene), 0);
+    let wanted = filtered("p.correlation_id LIKE 'x%'");
+    let (link, answer) = subscribe(&mut scene, client, wanted).unwrap();
+    assert_eq!(answer.filter.unwrap().iter().len(), 1);
+    let publisher = topic_publisher(&mut scene, client, "news");
+    for correlation in ["y", "xy"] {
+        let fields = [vec![Value::Null; 5], vec![Value::string(correlation)]];
+        let mut sent = section(0x73, &Value::List(fields.concat()));
+        sent.extend(message(correlation.as_bytes()));
+        scene.publish(client, publisher, &sent);
+    }
+    assert_eq!(bodies(&mut scene, client, link), ["xy"]);
+}
+
+#[test]
 fn a_message_to_a_topic_that_nobody_subscribed_to_is_accepted_and_counted() {
     let mut scene = Scene::new();
     let client = scene.client();

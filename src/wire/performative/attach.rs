@@ -144,6 +144,9 @@ pub enum Terminus<T> {
     /// The peer's source with default-outcome released, and with the four outcomes of
     /// [AMQP 3.4] if it named none. For sources only; as `Echo` for targets.
     EchoWithOutcomes,
+    /// The peer's target if it has an address, otherwise null. For targets only; as `Echo` for
+    /// sources.
+    EchoIfAddressed,
     /// This terminus, encoded.
     Given(Box<T>),
 }
@@ -197,13 +200,16 @@ impl AttachFrame<'_> {
         write_or_null(out, mode, wire::write_ubyte);
         match &answer.source {
             Terminus::Absent => wire::write_null(out),
-            Terminus::Echo => echo(out, &self.peer.source),
+            Terminus::Echo | Terminus::EchoIfAddressed => echo(out, &self.peer.source),
             Terminus::EchoWithOutcomes => write_source_with_outcomes(out, &self.peer.source)?,
             Terminus::Given(source) => composite::write(out, &**source),
         }
         match &answer.target {
             Terminus::Absent => wire::write_null(out),
-            Terminus::Echo | Terminus::EchoWithOutcomes => echo(out, &self.peer.target),
+            Terminus::EchoIfAddressed if !has_address(&self.peer.target) => wire::write_null(out),
+            Terminus::Echo | Terminus::EchoWithOutcomes | Terminus::EchoIfAddressed => {
+                echo(out, &self.peer.target);
+            }
             Terminus::Given(target) => {
                 target.write(out);
             }
@@ -220,6 +226,14 @@ impl AttachFrame<'_> {
         wire::end(out, compound, 14);
         Ok(())
     }
+}
+
+/// Whether an encoded terminus has an address.
+fn has_address(encoded: &[u8]) -> bool {
+    let described = Reader::new(encoded).described();
+    let list = described.and_then(|mut described| described.value.list());
+    list.and_then(|mut list| list.raw())
+        .is_ok_and(|address| address.is_some())
 }
 
 fn echo(out: &mut Vec<u8>, encoded: &[u8]) {

@@ -29,11 +29,13 @@ pub(super) const TRANSACTIONAL_STATE: u64 = 0x34;
 pub(super) const SELECTOR_FILTER: u64 = 0x0000_468c_0000_0004;
 /// The descriptor, registered by Apache, of the filter that leaves out what its own connection sends.
 pub(super) const NO_LOCAL_FILTER: u64 = 0x0000_468c_0000_0003;
+/// The descriptor of the SQL filter. [AMQP Filter Expressions 6.2]
+pub(super) const SQL_FILTER: u64 = 0x120;
 /// The descriptors of property filters. [AMQP Filter Expressions 4.2]
 pub(super) const PROPERTIES_FILTER: u64 = 0x173;
 pub(super) const APPLICATION_PROPERTIES_FILTER: u64 = 0x174;
 
-const NAMES: [(&str, u64); 27] = [
+const NAMES: [(&str, u64); 28] = [
     ("amqp:open:list", OPEN),
     ("amqp:begin:list", BEGIN),
     ("amqp:attach:list", ATTACH),
@@ -59,6 +61,7 @@ const NAMES: [(&str, u64); 27] = [
     ("amqp:transactional-state:list", TRANSACTIONAL_STATE),
     ("apache.org:selector-filter:string", SELECTOR_FILTER),
     ("apache.org:no-local-filter:list", NO_LOCAL_FILTER),
+    ("amqp:sql-filter", SQL_FILTER),
     ("amqp:properties-filter", PROPERTIES_FILTER),
     (
         "amqp:application-properties-filter",

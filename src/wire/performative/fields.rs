@@ -41,6 +41,8 @@ pub fn is_delete_on_close(value: &Value) -> bool {
 pub enum Filter<'a> {
     /// The text of a selector.
     Selector(&'a str),
+    /// The text of an SQL filter. [AMQP Filter Expressions 6]
+    Sql(&'a str),
     /// References for fields of the properties. [AMQP Filter Expressions 4.2.4]
     Properties(&'a [(Value, Value)]),
     /// References for application properties. [AMQP Filter Expressions 4.2.5]
@@ -51,6 +53,7 @@ pub enum Filter<'a> {
 pub fn filter(value: &Value) -> Option<Filter<'_>> {
     Some(match described(value)? {
         (codes::SELECTOR_FILTER, Value::String(text)) => Filter::Selector(text),
+        (codes::SQL_FILTER, Value::String(text)) => Filter::Sql(text),
         (codes::PROPERTIES_FILTER, Value::Map(pairs)) => Filter::Properties(pairs),
         (codes::APPLICATION_PROPERTIES_FILTER, Value::Map(pairs)) => {
             Filter::ApplicationProperties(pairs)
@@ -67,6 +70,7 @@ pub fn filter_fields<'a>(
 ) -> Option<Fields> {
     let pairs = filters.map(|filter| match filter {
         Filter::Selector(text) => (codes::SELECTOR_FILTER, Value::string(text)),
+        Filter::Sql(text) => (codes::SQL_FILTER, Value::string(text)),
         Filter::Properties(pairs) => (codes::PROPERTIES_FILTER, Value::Map(pairs.to_vec())),
         Filter::ApplicationProperties(pairs) => {
             let pairs = Value::Map(pairs.to_vec());

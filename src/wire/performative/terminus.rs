@@ -160,7 +160,7 @@ fn filter_kind(value: &[u8]) -> Option<u64> {
     let mut described = Reader::new(value).described().ok()?;
     let kind = codes::number(described.descriptor);
     let fits = match kind {
-        codes::SELECTOR_FILTER => described.value.string().is_ok(),
+        codes::SELECTOR_FILTER | codes::SQL_FILTER => described.value.string().is_ok(),
         codes::PROPERTIES_FILTER | codes::APPLICATION_PROPERTIES_FILTER => {
             described.value.map().is_ok()
         }

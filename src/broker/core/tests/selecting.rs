@@ -18,6 +18,26 @@ fn select(s: &mut Scenario, id: u64, priority: u8) -> ConsumerId {
     ConsumerId(id)
 }
 
+/// SQL filters ask for the time of the clock on the wall.
+#[test]
+fn a_filter_that_asks_for_the_time_gets_that_of_the_moment() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    s.publish("q", &draft("m"));
+    let wall = s.now.wall.0;
+    let taken_with = |s: &mut Scenario, id: u64, text: String| {
+        let filter = Selector::parse_sql(&text).unwrap();
+        let selector = Some(Arc::new(filter));
+        s.consume(id, "q", |consume| consume.selector = selector);
+        s.credit(ConsumerId(id), 1);
+        taken(s, ConsumerId(id)).len()
+    };
+    assert_eq!(taken_with(&mut s, 1, format!("UTC() <> {wall}")), 0);
+    s.now.wall.0 += 1;
+    assert_eq!(taken_with(&mut s, 2, format!("UTC() = {wall}")), 0);
+    assert_eq!(taken_with(&mut s, 3, format!("UTC() = {wall} + 1")), 1);
+}
+
 /// Publishes messages `m0`, `m1` ... of these priorities.
 fn publish(s: &mut Scenario, priorities: &[u8]) {
     for (n, priority) in priorities.iter().enumerate() {
