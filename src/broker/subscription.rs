@@ -223,3 +223,50 @@ impl Filter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::message::KeyRule;
+
+    fn with_subject(subject: [u8; 3]) -> Message {
+        let properties = [0, 0x53, 0x73, 0xc0, 9, 4, 0x40, 0x40, 0x40, 0xa1, 3];
+        let body = [0, 0x53, 0x75, 0xa0, 1, b'x'];
+        let payload = [&properties[..], &subject, &body].concat();
+        Message::from_transfer(Bytes::from(payload), KeyRule::Specification).unwrap()
+    }
+
+    #[rstest]
+    #[case::a_selector(SELECTOR, "JMSType = 'red'")]
+    #[case::an_sql_filter(SQL, "p.subject = 'red'")]
+    fn a_subscription_that_is_restored_takes_what_its_filter_wants(
+        #[case] argument: &str,
+        #[case] text: &str,
+    ) {
+        let name = Name::from(format!("{SUBSCRIPTION_PREFIX}news").as_str());
+        let arguments = [
+            (Name::from(argument), Value::string(text)),
+            (Name::from(NO_LOCAL), Value::string("ada")),
+        ];
+        let filter = Filter::restored(&name, &arguments, &Gauge::default()).unwrap();
+        let takes = |subject, client: &str| {
+            let local = NoLocal::Client(client.into());
+            filter
+                .takes(&with_subject(subject), |left_out| *left_out == local)
+                .0
+        };
+        assert!(takes(*b"red", "bob"));
+        assert!(!takes(*b"tan", "bob"));
+        assert!(!takes(*b"red", "ada"));
+    }
+
+    #[test]
+    fn a_queue_that_is_no_subscription_has_no_filter_whatever_its_arguments() {
+        let arguments = [(Name::from(SQL), Value::string("p.subject = 'red'"))];
+        let name = Name::from("orders");
+        assert!(Filter::restored(&name, &arguments, &Gauge::default()).is_none());
+    }
+}
