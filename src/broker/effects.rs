@@ -1,5 +1,6 @@
 //! The effects of one batch: the core fills the collector, the caller empties it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::base::{ConnectionId, Lsn, Meter, Name, Position, QueueId};
@@ -73,6 +74,15 @@ impl Effects {
     /// The LSN of the last record, 0 if there is none.
     pub fn last_lsn(&self) -> Lsn {
         self.records.last().map_or(Lsn(0), |record| record.lsn)
+    }
+}
+
+/// Moves effects behind others; if there are none, without copying.
+pub fn append_effects(to: &mut VecDeque<Effect>, from: &mut VecDeque<Effect>) {
+    if to.is_empty() {
+        std::mem::swap(to, from);
+    } else {
+        to.append(from);
     }
 }
 

@@ -56,7 +56,9 @@ pub use dead_letter::dead_letter_route;
 pub use effect::{
     ConsumerEnd, Delivery, Effect, NotCommitted, PublishOutcome, TooManyQueues, room_bytes,
 };
-pub use effects::{BodyLook, DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted};
+pub use effects::{
+    BodyLook, DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted, append_effects,
+};
 pub use error::{Error, ObjectKind};
 pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};
 pub use foresight::{

@@ -10,7 +10,9 @@ use crate::base::{
     ConnectionId, ConsumerId, HoldBudget, Meter, Name, Now, Position, SessionId, Step, invariant,
 };
 use crate::broker::registry::Topics;
-use crate::broker::{self, Command, Core, Effect, Effects, Matching, Reply, Settle, SettleRun};
+use crate::broker::{
+    self, Command, Core, Effect, Effects, Matching, Reply, Settle, SettleRun, append_effects,
+};
 use crate::management::{Caller, Outcome, Prepared, Progress};
 
 /// One item of work.
@@ -169,7 +171,7 @@ impl Batch {
 
     /// Takes effects from the core, in order. [`Gateway::handle_effects`] handles them.
     pub fn push_effects(&mut self, effects: &mut VecDeque<Effect>) {
-        self.effects.append(effects);
+        append_effects(&mut self.effects, effects);
     }
 
     /// Takes one more effect from the core.
@@ -187,9 +189,12 @@ impl Batch {
             && let Some(work) = self.work.pop_front()
         {
             left = left.saturating_sub(work.cost());
+            if !matches!(work, Work::Command(_) | Work::Settle(_)) {
+                core.end_batch(now, effects); // others may look at what those before have done
+            }
             match work {
                 Work::Command(command) => {
-                    core.apply(now, command, effects);
+                    core.apply_in_batch(now, command, effects);
                 }
                 Work::Settle(run) => self.settle(now, core, effects, run),
                 Work::Declare(command) => self.declare(now, core, effects, command),
@@ -214,6 +219,7 @@ impl Batch {
                 }
             }
         }
+        core.end_batch(now, effects);
     }
 
     /// Settles some deliveries. An accepted one takes no more than any other command; another may
@@ -239,7 +245,7 @@ impl Batch {
                 outcome: outcome.clone(),
                 confirm: None,
             };
-            core.apply(now, Command::Settle(one), effects);
+            core.apply_in_batch(now, Command::Settle(one), effects);
             done += 1;
         }
         if done < positions.len() {

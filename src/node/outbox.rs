@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 
 use crate::base::locks::{RankedMutex, before_waking, rank};
-use crate::broker::Effect;
+use crate::broker::{Effect, append_effects};
 
 /// The effects for one connection, in the order of the core, and signals to its task. The task
 /// takes effects before it sleeps and leaves its waker only when there are none: so it is woken
@@ -31,7 +31,7 @@ impl Outbox {
     #[must_use]
     pub(crate) fn push(&self, effects: &mut VecDeque<Effect>) -> Option<Waker> {
         let mut inner = self.inner.lock();
-        inner.effects.append(effects);
+        append_effects(&mut inner.effects, effects);
         inner.waker.take()
     }
 

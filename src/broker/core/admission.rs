@@ -69,6 +69,28 @@ impl Arrival {
             route,
         }
     }
+
+    /// The slot of it in a queue, with the records that name its envelope and its bare bytes.
+    #[inline]
+    fn slot(self, now: Now, (envelope, body): (Lsn, Lsn), durable: bool, moved_by: u32) -> Slot {
+        Slot {
+            message: self.message,
+            route: self.route,
+            arrived: now.mono,
+            deadline: self
+                .ttl_ms
+                .map_or(Millis::NEVER, |ttl_ms| now.mono.plus(ttl_ms)),
+            envelope,
+            body,
+            holder: HolderId::default(),
+            held_since: Stamp::default(),
+            size_bytes: self.size_bytes,
+            failures: 0,
+            acquired: 0,
+            durable,
+            moved_by,
+        }
+    }
 }
 
 /// The fact that a message entered queues, built while the message is offered to one after the
@@ -176,6 +198,7 @@ impl Core {
         (insertion, moved_by): (&mut Insertion, u32),
     ) -> Offered {
         let delay = insertion.delay;
+        self.serve_before(turn, target, &arrival.message);
         let entering = (arrival.size_bytes, delay.is_some());
         let admission = self.admit(turn, target, entering, insertion.is_unserved);
         let state = match admission {
@@ -334,28 +357,14 @@ impl Core {
         if durable && insertion.known.is_none() {
             insertion.known = Some((arrival.message.clone(), arrival.route.clone()));
         }
-        let slot = Slot {
-            message: arrival.message,
-            route: arrival.route,
-            arrived: now.mono,
-            deadline: arrival
-                .ttl_ms
-                .map_or(Millis::NEVER, |ttl_ms| now.mono.plus(ttl_ms)),
-            envelope,
-            body,
-            holder: HolderId::default(),
-            held_since: Stamp::default(),
-            size_bytes: arrival.size_bytes,
-            failures: 0,
-            acquired: 0,
-            durable,
-            moved_by,
-        };
+        let ttl_ms = arrival.ttl_ms;
+        let slot = arrival.slot(now, (envelope, body), durable, moved_by);
         slot.message.charge(&self.memory.shared);
         // A message from a client has no history.
         queue.counters.dead_entered += u64::from(slot.message.history().is_some());
         let resident_bytes = slot.resident_bytes();
         queue.note_group(&slot.message, self.options.group_seed());
+        self.unserved.note_taker(now, queue, &slot);
         let position = queue.messages.insert(slot, state, &mut self.deferred_free);
         self.memory.resident.add(resident_bytes);
         queue.counters.entered += 1;
@@ -372,7 +381,7 @@ impl Core {
                 queue: id,
                 position,
                 arrived: now.wall,
-                ttl_ms: arrival.ttl_ms,
+                ttl_ms,
             });
         }
         Some((position, durable))

@@ -7,6 +7,7 @@
 //! ```
 
 mod admission;
+mod batches;
 mod browse;
 mod browsers;
 mod clients;
@@ -58,6 +59,7 @@ pub use self::quarantine::Undeliverable;
 pub use self::restore::Restoring;
 pub use self::snapshot::{Snapshot, SnapshotSlice};
 
+use self::batches::Unserved;
 use self::clients::Clients;
 use self::events::EventCounter;
 use self::failure::Failures;
@@ -167,6 +169,8 @@ pub struct Core {
     clients: Clients,
     publishers: Publishers,
     work: VecDeque<Work>,
+    /// The queue that is served later than the commands before.
+    unserved: Unserved,
     /// The pass that applies changed policies to exchanges and queues; none: all are up to date.
     policy_pass: Option<PolicyPass>,
     /// The policies found for a queue or exchange that is about to be declared.
@@ -236,9 +240,15 @@ impl Turn<'_> {
     /// Charges the meter for messages that a command touched beyond its share.
     #[inline]
     fn charge_touched(&mut self) {
-        if self.budget < COMMAND_BUDGET - COMMAND_SHARE {
-            let touched = COMMAND_BUDGET - COMMAND_SHARE - self.budget;
-            self.effects.meter.charge(Step::Message, touched);
+        self.charge_touched_beyond(COMMAND_SHARE);
+    }
+
+    /// Charges the meter for messages that were touched beyond so many.
+    #[inline]
+    fn charge_touched_beyond(&mut self, share: usize) {
+        let touched = COMMAND_BUDGET - self.budget;
+        if touched > share {
+            self.effects.meter.charge(Step::Message, touched - share);
         }
     }
 
@@ -270,6 +280,7 @@ impl Core {
             clients: Clients::new(options.seed, options.unsettled_max),
             publishers: Publishers::default(),
             work: VecDeque::new(),
+            unserved: Unserved::default(),
             policy_pass: None,
             matched: None,
             deferred_free: DeferredFree::default(),
@@ -411,6 +422,7 @@ impl Core {
     /// Handles one command. Never fails, never waits: a refusal is in the reply. Call
     /// [`Core::tick`] when [`Core::has_work`] afterwards: long work is done in slices.
     pub fn apply(&mut self, now: Now, command: Command, effects: &mut Effects) -> Reply {
+        self.end_batch(now, effects);
         self.wake_due(now);
         let mut turn = Turn {
             now,
@@ -426,6 +438,7 @@ impl Core {
 
     /// Does what is due and continues sliced work, touching about `budget` messages.
     pub fn tick(&mut self, now: Now, budget: usize, effects: &mut Effects) -> More {
+        self.end_batch(now, effects);
         self.wake_due(now);
         let mut turn = Turn {
             now,

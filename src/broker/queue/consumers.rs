@@ -302,6 +302,13 @@ impl Consumers {
         there.map(|(_, id)| *id)
     }
 
+    /// Whether more than one consumer waits for messages, so that they take turns.
+    #[inline]
+    pub fn has_rivals(&self) -> bool {
+        let ring = self.rings.first();
+        self.rings.len() > 1 || ring.is_some_and(|ring| ring.waiting.len() > 1)
+    }
+
     /// Counts a message given to the first consumer, of `ready` messages (this one included): its
     /// turn goes on, or passes to the next. All turns of a round have the same length, and the
     /// round ends with the last message, so that messages that arrive one by one are shared evenly

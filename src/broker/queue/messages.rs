@@ -251,6 +251,12 @@ impl Messages {
         block.is(at, state).then(|| block.slot(at))?
     }
 
+    /// Whether it has all its messages in the order they came in, whatever their priorities.
+    #[inline]
+    pub const fn has_one_priority(&self) -> bool {
+        self.subqueues.len() == 1
+    }
+
     /// The position of the message to deliver next.
     #[inline]
     pub fn head(&mut self) -> Option<Position> {

@@ -274,6 +274,12 @@ impl Queue {
         !self.pending.is_empty() && (count || bytes)
     }
 
+    /// Whether the number of its messages or their bytes are limited.
+    #[inline]
+    pub const fn has_limits(&self) -> bool {
+        self.settings.max_length.is_some() || self.settings.max_length_bytes.is_some()
+    }
+
     fn over(&self, count: u64, bytes: u64) -> bool {
         self.settings.max_length.is_some_and(|max| count > max)
             || self

@@ -1,6 +1,7 @@
 //! The rules of the core, one claim a test.
 
 mod assignment;
+mod batches;
 mod browsers;
 mod cycles;
 mod dead_letters;

@@ -83,6 +83,19 @@ impl Scenario {
         reply
     }
 
+    /// Applies a command of a batch: what follows from it may come with the next one, or with
+    /// [`Scenario::end_batch`].
+    pub(crate) fn apply_in_batch(&mut self, command: Command) {
+        self.core
+            .apply_in_batch(self.now, command, &mut self.effects);
+        self.collect();
+    }
+
+    pub(crate) fn end_batch(&mut self) {
+        self.core.end_batch(self.now, &mut self.effects);
+        self.collect();
+    }
+
     fn collect(&mut self) {
         for (_, effect) in self.effects.outgoing.drain(..) {
             match effect {
