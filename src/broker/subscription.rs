@@ -13,8 +13,10 @@
 use std::sync::Arc;
 
 use super::argument_value::{echoed, find, same, text};
+use super::arguments::QueueProperties;
 use super::command::Consume;
 use super::names::SUBSCRIPTION_PREFIX;
+use super::{Error, ObjectKind};
 use crate::base::{Charge, ConnectionId, Gauge, Name, Timestamp};
 use crate::filter::{FilterParts, Selector};
 use crate::message::Message;
@@ -36,6 +38,13 @@ pub const SQL: &str = "x-subscription-sql";
 pub const PROPERTIES: &str = "x-subscription-properties";
 /// Argument: its `amqp:application-properties-filter`.
 pub const APPLICATION_PROPERTIES: &str = "x-subscription-application-properties";
+/// The arguments that are filters, and whether each is a table rather than a text.
+const FILTERS: [(&str, bool); 4] = [
+    (SELECTOR, false),
+    (SQL, false),
+    (PROPERTIES, true),
+    (APPLICATION_PROPERTIES, true),
+];
 /// The arguments that make two subscriptions the same.
 const COMPARED: [&str; 8] = [
     EXCHANGE,
@@ -145,6 +154,60 @@ pub fn argument<'a>(arguments: &'a [(Name, Value)], name: &str) -> Option<&'a st
     find(arguments, name).and_then(text)
 }
 
+/// Whether a queue of this name is a subscription that outlives a link.
+pub fn is_name(name: &Name) -> bool {
+    name.starts_with(SUBSCRIPTION_PREFIX)
+}
+
+/// Checks the declaration of a durable subscription by its queue, as exported definitions have it.
+///
+/// Errors: [`Error::BadArgument`] names the argument that is missing or wrong, [`Error::Reserved`] says
+/// that a subscription that is not durable cannot be declared.
+pub(super) fn check(
+    name: &Name,
+    properties: QueueProperties,
+    arguments: &[(Name, Value)],
+) -> Result<(), Error> {
+    let kind = ObjectKind::Queue;
+    if !properties.durable || properties.exclusive || properties.auto_delete {
+        let (name, why) = (name.clone(), "only durable subscriptions can be declared");
+        return Err(Error::Reserved { kind, name, why });
+    }
+    let refused = |argument: &str, why: String| Error::BadArgument {
+        kind,
+        name: name.clone(),
+        argument: Name::from(argument),
+        why,
+    };
+    for required in [EXCHANGE, KEY] {
+        if argument(arguments, required).is_none() {
+            let why = "the queue of a subscription needs it, a string".to_owned();
+            return Err(refused(required, why));
+        }
+    }
+    for (filter, is_table) in FILTERS {
+        let of_type = |value: &Value| match is_table {
+            true => matches!(value, Value::Map(_)),
+            false => text(value).is_some(),
+        };
+        if find(arguments, filter).is_some_and(|value| !of_type(value)) {
+            let type_name = if is_table { "a table" } else { "a string" };
+            return Err(refused(filter, format!("must be {type_name}")));
+        }
+        let alone = arguments.iter().filter(|(name, _)| *name == filter);
+        let alone: Vec<(Name, Value)> = alone.cloned().collect();
+        match filters(&alone).compile() {
+            Err((_, error)) => return Err(refused(filter, error.to_string())),
+            Ok(Some(selector)) if selector.asks_for_time() => {
+                let why = "UTC() is not known in the filter of a subscription".to_owned();
+                return Err(refused(filter, why));
+            }
+            Ok(_) => {}
+        }
+    }
+    Ok(())
+}
+
 /// Its filters, as they were asked for.
 pub fn filters(arguments: &[(Name, Value)]) -> FilterParts<'_> {
     let pairs = |name| match find(arguments, name) {
@@ -198,7 +261,7 @@ impl Filter {
 
     /// The filter of a queue that is restored, from its arguments; none: it takes all messages.
     pub(super) fn restored(name: &Name, arguments: &[(Name, Value)], kept: &Gauge) -> Option<Self> {
-        if !name.starts_with(SUBSCRIPTION_PREFIX) {
+        if !is_name(name) {
             return None;
         }
         // It was compiled when it was asked for.

@@ -35,6 +35,7 @@ mod rates;
 mod redrives;
 mod rights;
 mod settings;
+mod subscriptions;
 #[path = "../support/mod.rs"]
 mod support;
 mod timeouts;

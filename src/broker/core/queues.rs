@@ -12,6 +12,7 @@ use crate::broker::event::EventKind;
 use crate::broker::names::{check_form, check_new_name, is_temporary};
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::{MessageState, Queue, Usage};
+use crate::broker::subscription::{self, Filter};
 use crate::broker::{ConsumerEnd, DropCause, Effect, Error, Fact, ObjectKind, Reply, TopologyFact};
 use crate::wire::Value;
 
@@ -31,7 +32,12 @@ impl Core {
         let arguments = &*self.with_default_type(properties, arguments);
         let given = QueueArguments::parse(name, properties, arguments)?;
         let Some(id) = existing else {
-            if properties.exclusive && is_temporary(name) {
+            // Operators bring subscriptions back from exported definitions.
+            let is_subscription = connection.is_none() && subscription::is_name(name);
+            if is_subscription {
+                subscription::check(name, properties, arguments)?;
+            }
+            if is_subscription || (properties.exclusive && is_temporary(name)) {
                 check_form(ObjectKind::Queue, name)?;
             } else {
                 check_new_name(ObjectKind::Queue, name)?;
@@ -40,6 +46,10 @@ impl Core {
             let settings = self.settings_of_new(turn, name, &given);
             let given = (given, settings);
             let id = self.add_queue(turn, connection, name, properties, given, arguments);
+            if is_subscription {
+                let filter = Filter::restored(name, arguments, &self.options.kept);
+                self.router.set_filter(id, filter);
+            }
             return self.declared(turn, id, name, true);
         };
         let queue = self

@@ -1,5 +1,7 @@
 //! Export: from plain data to a definitions object.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value as Json, json};
 
 use super::super::http::json::topology;
@@ -12,6 +14,7 @@ use crate::broker::exchange::ExchangeSpec;
 use crate::broker::names::{QUARANTINE, RESERVED_PREFIX};
 use crate::broker::policy::Policies;
 use crate::broker::registry::{Registry, VhostSpec};
+use crate::broker::subscription;
 use crate::broker::{Destination, QueueInfo};
 
 /// The version of RabbitMQ with this format: its importers check it.
@@ -227,12 +230,16 @@ fn objects_of(of: Broker<'_>, parts: &VhostParts) -> Vec<(&'static str, Vec<Json
     }
     let own = |name: &str| !name.is_empty() && !name.starts_with(RESERVED_PREFIX);
     let exchanges = parts.exchanges.iter().filter(|spec| own(&spec.name));
-    // The broker declares the quarantine itself, and an importer would refuse its name.
-    let queues = (parts.queues.iter()).filter(|queue| !queue.exclusive && queue.name != QUARANTINE);
-    let bindings = parts
-        .bindings
-        .iter()
-        .filter(|bound| !bound.source.is_empty() && !leads_to_quarantine(bound));
+    let queues = parts.queues.iter().filter(|queue| is_exported(queue));
+    let left_out: BTreeSet<&Name> = (parts.queues.iter().filter(|queue| !is_exported(queue)))
+        .map(|queue| &queue.name)
+        .collect();
+    let leads_out = |bound: &Binding| match &bound.destination {
+        Destination::Queue(queue) => left_out.contains(queue),
+        Destination::Exchange(_) => false,
+    };
+    let bindings = parts.bindings.iter();
+    let bindings = bindings.filter(|bound| !bound.source.is_empty() && !leads_out(bound));
     vec![
         ("parameters", parameters),
         ("policies", parts.policies.list(false).map(policy).collect()),
@@ -252,8 +259,11 @@ fn objects_of(of: Broker<'_>, parts: &VhostParts) -> Vec<(&'static str, Vec<Json
     ]
 }
 
-fn leads_to_quarantine(bound: &Binding) -> bool {
-    matches!(&bound.destination, Destination::Queue(queue) if *queue == QUARANTINE)
+/// Whether a queue would be the same elsewhere: not one that goes with a connection or its consumers, nor
+/// the quarantine, which each broker declares itself.
+fn is_exported(queue: &QueueInfo) -> bool {
+    let is_volatile = !queue.durable && subscription::is_name(&queue.name);
+    !queue.exclusive && !is_volatile && queue.name != QUARANTINE
 }
 
 fn queue(queue: &QueueInfo) -> Json {
