@@ -32,6 +32,7 @@ mod redrive_steering;
 pub(crate) mod scenario;
 mod scheduled;
 mod selecting;
+mod subscriptions;
 mod timeouts;
 mod times;
 mod topology;

@@ -344,3 +344,28 @@ fn dead_letters_of_a_transaction_count_for_the_queues_that_it_may_enter() {
     assert_eq!(reject(&again, &mut s), None);
     assert_eq!(s.counts("q0"), (most as u64, 0, 0));
 }
+
+#[test]
+fn a_post_to_a_topic_that_nobody_subscribed_to_is_committed_and_counted() {
+    let mut s = with_dlq(&[]);
+    let to_topic = |key| Publish {
+        target: Target::NamedTopic,
+        ..draft("unheard").post("amq.topic", key, 1)
+    };
+    s.bind("amq.topic", "out", "heard");
+    let posts = vec![to_topic("nobody"), to_topic("heard")];
+    s.apply(Command::Commit(Commit {
+        connection: CONNECTION,
+        token: 7,
+        posts,
+        outcomes: Vec::new(),
+    }));
+    let committed = s.others.pop();
+    let refused = match &committed {
+        Some(Effect::Committed { refused, .. }) => refused,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(*refused, None);
+    assert_eq!(s.bodies("out"), ["unheard"]);
+    assert_eq!(s.core.counters().unheard, 1);
+}
