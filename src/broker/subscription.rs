@@ -186,9 +186,12 @@ pub(super) fn check(
         }
     }
     for (filter, is_table) in FILTERS {
-        let of_type = |value: &Value| match is_table {
-            true => matches!(value, Value::Map(_)),
-            false => text(value).is_some(),
+        let of_type = |value: &Value| {
+            if is_table {
+                matches!(value, Value::Map(_))
+            } else {
+                text(value).is_some()
+            }
         };
         if find(arguments, filter).is_some_and(|value| !of_type(value)) {
             let type_name = if is_table { "a table" } else { "a string" };
