@@ -89,6 +89,10 @@ const fn named_elsewhere(fact: &Fact) -> Option<Lsn> {
     }
 }
 
+const fn is_removal(fact: &Fact) -> bool {
+    matches!(fact, Fact::Removed { .. })
+}
+
 /// Bytes of the bare messages in a record.
 fn carried_bytes(record: &Record) -> u64 {
     let carried = record.facts.iter().map(|fact| match fact {
@@ -142,8 +146,7 @@ impl Elision<'_, '_> {
             self.appending.skip(lsn);
             return;
         }
-        let removed = |fact: &Fact| matches!(fact, Fact::Removed { .. });
-        if !record.facts.iter().all(removed) {
+        if !record.facts.iter().all(is_removal) {
             self.push_removed();
             let stored = Stored::new(self.vhost.clone(), record);
             self.appending.push(lsn, stored);
@@ -378,6 +381,7 @@ impl Elision<'_, '_> {
             }));
         }
         record.facts.remove(removed);
+        self.appending.carry(from, to);
         self.moved.push((from, to));
     }
 
@@ -386,6 +390,8 @@ impl Elision<'_, '_> {
         let names_itself = record.facts.iter().any(|fact| {
             matches!(fact, Fact::Inserted { body: Body::At(body), .. } if *body == record.lsn)
         });
+        // What takes the place of a message that is removed has to be there when that is not any more.
+        let replaces = !record.facts.iter().all(is_removal);
         let mut index = 0;
         while let Some(fact) = record.facts.get(index) {
             let Fact::Removed {
@@ -404,7 +410,11 @@ impl Elision<'_, '_> {
             } else {
                 let strike = |stored: &mut Stored| stored.strike(queue, position);
                 let struck = self.appending.amend(body, strike);
-                struck.unwrap_or(Struck::Nothing)
+                let struck = struck.unwrap_or(Struck::Nothing);
+                if replaces && struck != Struck::Nothing {
+                    self.appending.carry(body, record.lsn);
+                }
+                struck
             };
             if struck == Struck::Body && !self.is_kept(body, record) {
                 self.gone.push(body);

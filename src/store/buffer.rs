@@ -198,6 +198,9 @@ pub(super) struct Buffer<P> {
     taken: Lsn,
     /// The first LSNs of reservations that are not filled, rising.
     reserved: Vec<Lsn>,
+    /// `(record, from)`, by record: it has what the one at `from`, elided since, was to make durable, and
+    /// perhaps what some between them were.
+    carries: VecDeque<(Lsn, Lsn)>,
     pub waiting_bytes: usize,
     /// The part of the waiting bytes that is messages.
     waiting_carried_bytes: usize,
@@ -233,6 +236,7 @@ impl<P: Payload> Buffer<P> {
             next: first,
             taken: Lsn(first.0.saturating_sub(1)),
             reserved: Vec::new(),
+            carries: VecDeque::new(),
             waiting_bytes: 0,
             waiting_carried_bytes: 0,
             waiting_records: 0,
@@ -366,6 +370,41 @@ impl<P: Payload> Buffer<P> {
         self.show_backlog();
         self.told_at = COMMIT_BYTES;
         batch
+    }
+
+    /// Notes that a record has what an earlier one, that waits too, was to make durable.
+    fn carry(&mut self, from: Lsn, record: Lsn) {
+        let find = |carries: &VecDeque<(Lsn, Lsn)>, record| {
+            carries.binary_search_by_key(&record, |(record, _)| *record)
+        };
+        // What was carried once may be carried on.
+        let from = match find(&self.carries, from) {
+            Ok(at) => self.carries.get(at).map_or(from, |(_, from)| *from),
+            Err(_) => from,
+        };
+        match find(&self.carries, record) {
+            Ok(at) => {
+                if let Some((_, first)) = self.carries.get_mut(at) {
+                    *first = from.min(*first);
+                }
+            }
+            Err(at) => self.carries.insert(at, (record, from)),
+        }
+    }
+
+    /// What of all that is written, up to this LSN, may be confirmed: not a record of which another one
+    /// that is not written yet has the content.
+    pub fn confirmable(&mut self, written: Lsn) -> Lsn {
+        while let Some((record, _)) = self.carries.front()
+            && *record <= written
+        {
+            self.carries.pop_front();
+        }
+        let carried = self.carries.iter().map(|(_, from)| *from).min();
+        match carried {
+            Some(from) if from <= written => Lsn(from.0 - 1),
+            _ => written,
+        }
     }
 
     /// Bodies whose release is durable up to `synced`, about `max` at most, and whether these are
@@ -542,6 +581,12 @@ impl<P: Payload> Appending<'_, P> {
             "bytes that a record carries were waiting"
         );
         Some(result)
+    }
+
+    /// Notes that a record of this reservation has what an earlier one that is amended was to make durable:
+    /// that one is confirmed with it, and not before.
+    pub fn carry(&mut self, from: Lsn, record: Lsn) {
+        self.buffer.carry(from, record);
     }
 
     /// Counts bytes of messages that were appended.

@@ -196,6 +196,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             batch.commit_record
         };
         self.flush()?;
+        let upto = self.shared.buffer.lock().confirmable(upto);
         self.progress.written = self.progress.written.max(upto);
         Counters::add(&self.shared.counters.records, records);
         Counters::add(&self.shared.counters.elided, told);

@@ -1,6 +1,7 @@
 //! A small world on top of the store: keys with bodies, published, moved and settled, with a model
 //! of every state it went through.
 
+mod carried;
 mod checkpoint;
 mod crash;
 mod faults;
