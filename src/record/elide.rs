@@ -89,6 +89,44 @@ const fn named_elsewhere(fact: &Fact) -> Option<Lsn> {
     }
 }
 
+/// The only insertion of a record and the body that it names, unless there are several, or the record
+/// brings a body itself.
+fn sole_insertion(record: &Record) -> Option<(usize, Lsn)> {
+    let mut inserted = None;
+    for (index, fact) in record.facts.iter().enumerate() {
+        match fact {
+            Fact::Inserted {
+                body: Body::Named, ..
+            } => return None,
+            Fact::Inserted {
+                body: Body::At(body),
+                message,
+                ..
+            } => {
+                if inserted.is_some() || message.is_hollow() {
+                    return None;
+                }
+                inserted = Some((index, *body));
+            }
+            Fact::Inserted { .. }
+            | Fact::Removed { .. }
+            | Fact::Returned { .. }
+            | Fact::Delayed { .. }
+            | Fact::Changed { .. }
+            | Fact::DeadPending { .. }
+            | Fact::Checkpointed { .. }
+            | Fact::Purged { .. }
+            | Fact::Died { .. }
+            | Fact::VhostDeaths(_)
+            | Fact::Redrive(_)
+            | Fact::Memo(_)
+            | Fact::Topology(_)
+            | Fact::Registry(_) => {}
+        }
+    }
+    inserted
+}
+
 const fn is_removal(fact: &Fact) -> bool {
     matches!(fact, Fact::Removed { .. })
 }
@@ -314,39 +352,7 @@ impl Elision<'_, '_> {
     /// Moves the body of a message that is not written yet into the record of its death, which
     /// names it from now on.
     fn take_over(&mut self, record: &mut Record) {
-        let mut inserted = None;
-        for (index, fact) in record.facts.iter().enumerate() {
-            match fact {
-                Fact::Inserted {
-                    body: Body::Named, ..
-                } => return,
-                Fact::Inserted {
-                    body: Body::At(body),
-                    message,
-                    ..
-                } => {
-                    if inserted.is_some() || message.is_hollow() {
-                        return;
-                    }
-                    inserted = Some((index, *body));
-                }
-                Fact::Inserted { .. }
-                | Fact::Removed { .. }
-                | Fact::Returned { .. }
-                | Fact::Delayed { .. }
-                | Fact::Changed { .. }
-                | Fact::DeadPending { .. }
-                | Fact::Checkpointed { .. }
-                | Fact::Purged { .. }
-                | Fact::Died { .. }
-                | Fact::VhostDeaths(_)
-                | Fact::Redrive(_)
-                | Fact::Memo(_)
-                | Fact::Topology(_)
-                | Fact::Registry(_) => {}
-            }
-        }
-        let Some((index, from)) = inserted else {
+        let Some((index, from)) = sole_insertion(record) else {
             return;
         };
         let undone = |fact: &Fact| matches!(fact, Fact::Removed { body, .. } if *body == from);

@@ -234,11 +234,12 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             .truncate((rewrite.offset + tail.len()) as u64)?;
         rewrite.target.sync()?;
         let name = segment_name(rewrite.id);
-        self.shared
-            .disk
-            .rename(&temporary_name(rewrite.id), &name)?;
-        // After a power cut now either file may be found, and both are right.
-        self.shared.disk.sync_directory()?;
+        let disk = &self.shared.disk;
+        disk.rename(&temporary_name(rewrite.id), &name)?;
+        // From here on the name is that of the copy, also if the directory cannot be synced: a segment
+        // whose file is not the one of its name would be recycled as the other one. After a power cut
+        // either may be found, and both are right.
+        let synced = self.shared.disk.sync_directory();
         let mut segments = self.shared.segments.write();
         let Some(segment) = segments.find_mut(rewrite.last) else {
             drop(segments);
@@ -255,7 +256,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         drop(segments);
         Counters::add(&self.shared.counters.segments_rewritten, 1);
         self.no_room = false;
-        Ok(())
+        synced.map_err(Trouble::Disk)
     }
 }
 
