@@ -76,7 +76,7 @@ pub(super) struct Ledger {
     /// Messages sent that are written while they arrive, if they are durable.
     pub(super) large: u64,
     /// Whether a policy of this world isolated suspects: what a lost connection held may not have
-    /// failed then.
+    /// failed then, whatever its consumer said of it.
     pub(super) isolates: bool,
     /// The message that a replay tells about on stderr.
     pub(super) watched: Option<u64>,
@@ -166,8 +166,13 @@ impl Ledger {
         }
         // A redrive lets the delivery-count begin anew.
         let counts = known.copies == 1 && seen.sent_to.is_empty();
-        let abandoned = if isolates { 0 } else { known.abandoned };
-        let failures = known.failures + abandoned;
+        // What a lost connection held may not have failed where suspects are isolated, and its last
+        // outcomes may be lost with it.
+        let failures = if isolates {
+            0
+        } else {
+            known.failures + known.abandoned
+        };
         if counts && seen.delivery_count < failures {
             return Err(format!(
                 "message {} failed {failures} times, and its delivery-count is {}",
