@@ -65,16 +65,16 @@ impl<'a> FastFields<'a> {
         }
     }
 
-    /// Skips a short binary; returns its length, in bytes.
+    /// Reads a short binary.
     #[inline]
-    pub(super) fn binary(&mut self) -> Result<Option<usize>, NotFast> {
+    pub(super) fn binary(&mut self) -> Result<Option<&'a [u8]>, NotFast> {
         match self.code()? {
             codes::NULL => Ok(None),
             codes::BINARY_8 => {
                 let [length] = self.take()?;
-                let length = usize::from(length);
-                self.bytes = self.bytes.get(length..).ok_or(NotFast)?;
-                Ok(Some(length))
+                let (binary, rest) = self.bytes.split_at_checked(length.into()).ok_or(NotFast)?;
+                self.bytes = rest;
+                Ok(Some(binary))
             }
             _ => Err(NotFast),
         }

@@ -5,19 +5,22 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::composite::write_fields;
+use super::unsettled::write_unsettled;
 use super::{
     Attach, Fields, PerformativeError, ReceiverSettleMode, Role, SenderSettleMode, Source, Symbol,
-    TargetArchetype, codes, composite, symbols, terminus, write_symbols,
+    TargetArchetype, UnsettledDelivery, codes, composite, symbols, terminus, write_symbols,
 };
 use crate::base::Serial;
 use crate::base::limits::{
-    ATTACH_IGNORED_BYTES_MAX, LINK_PROPERTIES_BYTES_MAX, TERMINUS_BYTES_MAX,
+    ATTACH_IGNORED_BYTES_MAX, LINK_PROPERTIES_BYTES_MAX, TERMINUS_BYTES_MAX, UNSETTLED_MAP_BYTES_MAX,
 };
 use crate::wire::{self, DecodeError, Reader, write_or_null};
 
 /// Index of the field `source`; `target` follows.
 const SOURCE: u32 = 5;
 const TARGET: u32 = 6;
+/// Index of the field `unsettled`.
+const UNSETTLED: u32 = 7;
 /// Index of the field `properties`.
 const PROPERTIES: u32 = 13;
 /// The encoding of null.
@@ -59,7 +62,7 @@ impl AttachFields {
             list.raw()?.unwrap_or_default(),
             list.raw()?.unwrap_or_default(),
         ];
-        let (dropped, too_long) = overlong(&mut list, given)?;
+        let (dropped, too_long) = overlong(&mut list, given, receives == Some(true))?;
         // A field that is too long is not echoed either.
         let [source, target] = given.map(|raw| {
             if raw.len() > TERMINUS_BYTES_MAX {
@@ -84,6 +87,9 @@ impl AttachFields {
         if let Some(asked) = &mut attach.source {
             terminus::note_lifetime(source, asked)?;
         }
+        if let Some(TargetArchetype::Target(asked)) = attach.target.as_deref_mut() {
+            terminus::note_target_lifetime(target, asked)?;
+        }
         // The peer's own terminus is echoed as it is.
         let echoed = |ours: bool, given: &[u8], kept: Option<Vec<u8>>| match kept {
             Some(kept) if ours => Bytes::from(kept),
@@ -102,11 +108,12 @@ impl AttachFields {
     }
 }
 
-/// The fields of an attach (by index) that are longer than is read, given its termini and the list
-/// behind them, and what the peer is told about them.
+/// The fields of an attach (by index) that are longer than is read, given its termini, the list behind
+/// them and its role, and what the peer is told about them.
 fn overlong(
     list: &mut wire::Fields<'_>,
     [source, target]: [&[u8]; 2],
+    receives: bool,
 ) -> Result<(Vec<u32>, Option<TooLong>), DecodeError> {
     let mut fields = vec![
         (SOURCE, "source", source.len()),
@@ -114,18 +121,24 @@ fn overlong(
     ];
     for index in 7..=13 {
         let bytes = list.raw()?.map_or(0, <[u8]>::len);
-        fields.push((index, "properties", bytes));
+        let name = if index == UNSETTLED {
+            "unsettled"
+        } else {
+            "properties"
+        };
+        fields.push((index, name, bytes));
     }
     let (mut dropped, mut told) = (Vec::new(), None);
     for (index, name, bytes) in fields {
         let max = match index {
             SOURCE | TARGET => TERMINUS_BYTES_MAX,
             PROPERTIES => LINK_PROPERTIES_BYTES_MAX,
+            UNSETTLED if !receives => UNSETTLED_MAP_BYTES_MAX,
             _ => ATTACH_IGNORED_BYTES_MAX,
         };
         if bytes > max {
             dropped.push(index);
-            if matches!(index, SOURCE | TARGET | PROPERTIES) {
+            if matches!(index, SOURCE | TARGET | PROPERTIES) || index == UNSETTLED && !receives {
                 told = told.or(Some((name, bytes, max)));
             }
         }
@@ -158,6 +171,12 @@ pub struct AttachAnswer {
     pub source: Terminus<Source>,
     /// The target to answer with.
     pub target: Terminus<TargetArchetype>,
+    /// On a receiving link: whether it outlives its connection. Its deliveries are reported with their
+    /// delivery-tags, and those that are resumed are reported. [AMQP 2.6.13]
+    pub is_resumable: bool,
+    /// The deliveries of the link that are not settled, from before it was attached. As many are told as
+    /// fit into a frame.
+    pub unsettled: Vec<UnsettledDelivery>,
     /// On a receiving link: the largest message that is accepted, in bytes, enforced by the engine.
     /// On a sending link the peer's is repeated. Default: absent, no limit.
     pub max_message_size: Option<u64>,
@@ -182,6 +201,8 @@ pub struct AttachFrame<'a> {
     pub rcv_settle_mode: Option<ReceiverSettleMode>,
     /// The initial delivery-count, on a sending link.
     pub initial_delivery_count: Option<Serial>,
+    /// How many of the answer's unsettled deliveries are written, the first ones.
+    pub unsettled: usize,
     /// The fields of the peer's attach.
     pub peer: &'a AttachFields,
 }
@@ -214,8 +235,10 @@ impl AttachFrame<'_> {
                 target.write(out);
             }
         }
-        wire::write_null(out);
-        wire::write_null(out);
+        let unsettled = answer.unsettled.get(..self.unsettled);
+        write_unsettled(out, unsettled.unwrap_or_default());
+        let is_incomplete = self.unsettled < answer.unsettled.len();
+        write_or_null(out, is_incomplete.then_some(true), wire::write_bool);
         let count = self.initial_delivery_count.map(|count| count.0);
         write_or_null(out, count, wire::write_uint);
         write_or_null(out, answer.max_message_size, wire::write_ulong);

@@ -16,6 +16,7 @@ mod state;
 mod terminus;
 mod transfer;
 mod types;
+mod unsettled;
 
 pub use crate::wire::Value;
 pub use attach::{AttachAnswer, AttachFields, AttachFrame, Terminus};
@@ -36,6 +37,7 @@ pub use types::{
     ReceiverSettleMode, Role, SenderSettleMode, SessionError, Symbol, TransactionError,
 };
 
+pub use unsettled::{DeliveryTag, UnsettledDelivery, unsettled_tags};
 pub use transfer::{FirstTransfer, TRANSFER_BYTES_MAX, Transfer, WholeTransfer, write_transfer};
 
 #[cfg(test)]

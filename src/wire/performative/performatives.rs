@@ -139,6 +139,11 @@ pub struct Attach {
     pub source: Option<Box<Source>>,
     /// Where messages go to; none: null, as in a refusal.
     pub target: Option<Box<TargetArchetype>>,
+    /// The encoded map of the deliveries that the end has not settled; none: it has none. Of a peer's
+    /// only where it is the sender. [AMQP 2.6.13]
+    pub unsettled: Option<Bytes>,
+    /// Whether that map has not all of them, since they do not fit into a frame.
+    pub incomplete_unsettled: bool,
     /// The first delivery-count; from a sending end only.
     pub initial_delivery_count: Option<u32>,
     /// The largest message that the end accepts, in bytes; none: no limit.
@@ -187,6 +192,8 @@ impl Attach {
                 .unwrap_or_default(),
             source: None,
             target: None,
+            unsettled: None,
+            incomplete_unsettled: false,
             initial_delivery_count: None,
             max_message_size: None,
             offered_capabilities: None,
@@ -196,7 +203,9 @@ impl Attach {
     }
 
     fn read_back(&mut self, list: &mut ListReader<'_>) -> Result<(), PerformativeError> {
-        list.skip(2)?;
+        let unsettled = list.raw()?.filter(|_| self.role == Role::Sender);
+        self.unsettled = unsettled.map(Bytes::copy_from_slice);
+        self.incomplete_unsettled = list.lenient(Reader::bool)?.unwrap_or(false);
         self.initial_delivery_count = list.optional("initial-delivery-count", Reader::uint)?;
         self.max_message_size = list.optional("max-message-size", Reader::ulong)?;
         self.offered_capabilities = symbols(list)?;
@@ -227,7 +236,8 @@ impl Composite for Attach {
         list.field(rcv, |out, ()| write_ubyte(out, self.rcv_settle_mode.code()));
         list.field(self.source.as_deref(), composite::write);
         list.field(self.target.as_deref(), |out, target| target.write(out));
-        list.nulls(2);
+        list.field(self.unsettled.as_deref(), |out, map| out.extend_from_slice(map));
+        list.field(self.incomplete_unsettled.then_some(true), write_bool);
         list.field(self.initial_delivery_count, write_uint);
         list.field(self.max_message_size, write_ulong);
         list.field(self.offered_capabilities.as_deref(), write_symbols);

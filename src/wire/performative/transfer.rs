@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{DeliveryState, ReceiverSettleMode, codes};
+use super::{DeliveryState, DeliveryTag, ReceiverSettleMode, codes};
 use crate::base::Serial;
 use crate::base::limits::DELIVERY_TAG_BYTES_MAX;
 use crate::wire::fast_path::{FastFields, NotFast};
@@ -16,9 +16,11 @@ pub struct Transfer {
     pub handle: u32,
     /// Its delivery-id in the session; required in the first frame.
     pub delivery_id: Option<Serial>,
-    /// Length of its delivery-tag in bytes; required in the first frame. The engine uses
-    /// delivery-ids instead.
+    /// Length of its delivery-tag in bytes; required in the first frame.
     pub tag_bytes: Option<usize>,
+    /// Its delivery-tag; empty if there is none, or one that is too long. The engine uses delivery-ids
+    /// instead, but on links that outlive their connection.
+    pub tag: DeliveryTag,
     /// Format of the message; required in the first frame, 0 if it is not given.
     pub message_format: Option<u32>,
     /// Whether the sender wants no outcome; the first frame that says so counts.
@@ -50,14 +52,15 @@ impl Transfer {
     fn fast_path(mut list: FastFields<'_>) -> Result<Self, NotFast> {
         let handle = list.uint()?.ok_or(NotFast)?;
         let delivery_id = list.uint()?.map(Serial);
-        let tag_bytes = list.binary()?;
+        let tag = list.binary()?;
         let message_format = list.uint()?;
         let settled = list.bool()?;
         let more = list.bool()?.unwrap_or(false);
         let transfer = Self {
             handle,
             delivery_id,
-            tag_bytes,
+            tag_bytes: tag.map(<[u8]>::len),
+            tag: tag.and_then(DeliveryTag::new).unwrap_or_default(),
             message_format,
             settled,
             more,
@@ -72,7 +75,7 @@ impl Transfer {
     fn general(mut list: Fields<'_>) -> Result<Self, DecodeError> {
         let handle = super::fields::required(list.uint()?, "handle of transfer")?;
         let delivery_id = list.uint()?.map(Serial);
-        let tag_bytes = list.binary()?.map(<[u8]>::len);
+        let tag = list.binary()?;
         let message_format = list.uint()?;
         let settled = list.bool()?;
         let more = list.bool()?.unwrap_or(false);
@@ -96,7 +99,8 @@ impl Transfer {
         Ok(Self {
             handle,
             delivery_id,
-            tag_bytes,
+            tag_bytes: tag.map(<[u8]>::len),
+            tag: tag.and_then(DeliveryTag::new).unwrap_or_default(),
             message_format,
             settled,
             more,
@@ -124,6 +128,7 @@ impl Transfer {
         optional(out, self.delivery_id.map(|id| id.0));
         match self.tag_bytes {
             None => wire::write_null(out),
+            Some(bytes) if bytes == self.tag.as_slice().len() => wire::write_binary(out, self.tag.as_slice()),
             Some(bytes) => wire::write_binary(out, &vec![0; bytes]),
         }
         optional(out, self.message_format);
