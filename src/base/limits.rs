@@ -28,9 +28,26 @@ pub const PEER_PROPERTIES_VALUES_MAX: usize = 512;
 pub const TERMINUS_BYTES_MAX: usize = 32 * 1024;
 /// Properties of a link, in bytes encoded.
 pub const LINK_PROPERTIES_BYTES_MAX: usize = 4 * 1024;
-/// Unsettled maps and capabilities of an attach above this are not even read, in bytes encoded:
-/// none of them are kept.
+/// Unsettled maps of receivers and capabilities of an attach above this are not even read, in bytes
+/// encoded: none of them are kept.
 pub const ATTACH_IGNORED_BYTES_MAX: usize = 4 * 1024;
+/// The map of unsettled deliveries in a sender's attach, in bytes encoded.
+pub const UNSETTLED_MAP_BYTES_MAX: usize = 256 * 1024;
+/// Links of publishers that outlive their connection: of the whole broker, and of one user. [AMQP 3.5.6]
+pub const RESUMABLE_LINKS_MAX: usize = 4_096;
+/// Links of publishers of one user that outlive their connection.
+pub const RESUMABLE_LINKS_USER_MAX: usize = 1_024;
+/// Deliveries of such a link that its publisher has not settled: it gets no credit for more.
+pub const RESUMABLE_DELIVERIES_MAX: u32 = 2_048;
+/// Deliveries that each such link has credit for whatever the others take.
+pub const RESUMABLE_DELIVERIES_MIN: u32 = 16;
+/// What the unsettled deliveries of all such links of one user take, in bytes, before each link gets
+/// credit for [`RESUMABLE_DELIVERIES_MIN`] only.
+pub const RESUMABLE_USER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Longest time that a link is kept after its connection, in seconds; it is told in the answer.
+pub const RESUMABLE_TIMEOUT_MAX_S: u32 = 24 * 3600;
+/// Memory of an unsettled delivery of a link that outlives its connection, about, in bytes.
+pub const RESUMABLE_DELIVERY_BYTES: u64 = 256;
 /// What the attaches of one connection may keep as long as their links live, in bytes: names,
 /// addresses and, four times since they are kept compiled, selectors.
 pub const LINKS_KEPT_BYTES_MAX: u64 = 16 * 1024 * 1024;

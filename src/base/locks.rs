@@ -85,6 +85,10 @@ pub mod rank {
         ForeignPeers,
         /// The current vhosts, users and permissions.
         Registry,
+        /// Publishers' links that outlive their connections.
+        ResumableLinks,
+        /// The unsettled deliveries of one of them.
+        ResumableLink,
         /// Open connections, counted for the limits of vhosts and users.
         Seats,
         /// The current alarms.

@@ -13,7 +13,7 @@ use super::memo::ImportLine;
 use super::redrive::RedriveCommand;
 use super::router::BindingsOf;
 use super::subscription::Subscribe;
-use super::{DropCause, ObjectKind, PagedIn, Undeliverable};
+use super::{DropCause, ObjectKind, PagedIn, PublishOutcome, Undeliverable};
 use crate::base::{
     ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, PublisherId, QueueId, SessionId,
 };
@@ -140,6 +140,15 @@ pub enum Command {
         /// The publisher that it concerns.
         publisher: PublisherId,
     },
+    /// A connection tells another one of a publisher's link that both had attached.
+    PublisherTell {
+        /// The connection that is told.
+        connection: ConnectionId,
+        /// Its publisher.
+        publisher: PublisherId,
+        /// What is told.
+        news: PublisherNews,
+    },
     /// A request about one queue.
     Queue(QueueCommand),
     /// A request about exchanges, bindings or policies.
@@ -164,6 +173,22 @@ impl Command {
             _ => None,
         }
     }
+}
+
+/// What a connection tells another one of a publisher's link that both had attached.
+#[derive(Debug)]
+pub enum PublisherNews {
+    /// The link was attached again on the connection that tells it.
+    Stolen,
+    /// What became of a message that it resumed, and that was published on the connection that tells it.
+    Published {
+        /// The gateway's token of the publish, where it is told.
+        token: u64,
+        /// Accepted, or why not.
+        outcome: PublishOutcome,
+        /// The publisher is told once this record is durable (0: at once).
+        lsn: Lsn,
+    },
 }
 
 /// Requests about one queue.

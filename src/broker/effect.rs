@@ -38,6 +38,11 @@ pub enum Effect {
         /// The publisher is told once this record is durable (0: at once).
         lsn: Lsn,
     },
+    /// The link of a publisher was attached again elsewhere.
+    PublisherStolen {
+        /// The publisher that it concerns.
+        publisher: PublisherId,
+    },
     /// The outcome of a publish is known.
     Published {
         /// The publisher's link.

@@ -85,11 +85,8 @@ impl Gateway {
         }
         let Some(address) = address else {
             let to = Destination::Anonymous { last: None };
-            let id = self.add_link(
-                place,
-                attach,
-                LinkKind::Publisher(Box::new(Publisher::new(to))),
-            )?;
+            let publisher = self.new_publisher(attach, to)?;
+            let id = self.add_link(place, attach, publisher)?;
             self.accept_publisher(id);
             return Ok(());
         };
@@ -101,6 +98,12 @@ impl Gateway {
                 .map_err(|error| errors::address(&error))?
         };
         self.ask_publisher(place, attach, (address, is_topic))
+    }
+
+    fn new_publisher(&self, attach: &Attach, to: Destination) -> Result<LinkKind, Error> {
+        let mut publisher = Publisher::new(to);
+        publisher.asked = self.asked_resumable(attach)?;
+        Ok(LinkKind::Publisher(Box::new(publisher)))
     }
 
     /// Asks the core whether the queue or exchange of a publisher exists.
@@ -126,11 +129,8 @@ impl Gateway {
             route,
             is_topic,
         };
-        let id = self.add_link(
-            place,
-            attach,
-            LinkKind::Publisher(Box::new(Publisher::new(to))),
-        )?;
+        let publisher = self.new_publisher(attach, to)?;
+        let id = self.add_link(place, attach, publisher)?;
         self.batch.push(Work::Ask(Ask::Publisher(id), question));
         Ok(())
     }
@@ -173,15 +173,20 @@ impl Gateway {
 
     fn accept_publisher(&mut self, id: LinkId) {
         let max_message_size = Some(self.environment.options.message_bytes_max);
-        let Some((handle, _)) = self.links.publisher(id.publisher()) else {
+        let Some((handle, publisher)) = self.links.publisher(id.publisher()) else {
             return;
         };
+        let asked = publisher.asked.take();
+        let resumable = asked.and_then(|asked| self.claim_resumable(handle, *asked));
+        let answer = resumable.unwrap_or_else(|| AttachAnswer {
+            target: self.target_answer(handle),
+            ..AttachAnswer::default()
+        });
         self.link.accept_attach(
             handle,
             AttachAnswer {
-                target: self.target_answer(handle),
                 max_message_size,
-                ..AttachAnswer::default()
+                ..answer
             },
         );
         self.give_credit(id.publisher());

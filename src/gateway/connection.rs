@@ -13,6 +13,7 @@ use super::handshake::{Known, Login};
 use super::links::{LinkId, LinkKind, Links, SentDeliveries};
 use super::presettled::{Presettled, Written};
 use super::renewal::Renewal;
+use super::resumable::Departed;
 use super::sasl::Sasl;
 use super::stream::Streams;
 use super::transactions::Transactions;
@@ -85,6 +86,8 @@ pub struct Gateway {
     /// Transactions that are not committed; none before the first.
     pub(super) transactions: Option<Box<Transactions>>,
     pub(super) sessions: Map<SessionHandle, SessionId>,
+    /// Links that outlive the connection and that it had attached, as far as they still concern it.
+    pub(super) departed: Vec<Departed>,
     /// Work for the core, and the core's replies.
     pub(super) batch: Batch,
     /// Answers held back until their record is durable, in the order of LSNs.
@@ -167,6 +170,7 @@ impl Gateway {
             presettled: Presettled::default(),
             transactions: None,
             sessions: Map::with_hasher(seed.hasher()),
+            departed: Vec::new(),
             batch: Batch::new(id),
             waiting: VecDeque::new(),
             answers_bytes: 0,
@@ -305,9 +309,9 @@ impl Gateway {
 
     /// Handles the loss of the socket; `written` is the part of the last output that was written to
     /// it.
-    pub fn handle_disconnect(&mut self, written: Written) {
+    pub fn handle_disconnect(&mut self, now: Now, written: Written) {
         self.undo_presettled(written);
-        self.on_closed();
+        self.on_closed(now.mono);
     }
 
     /// Closes the connection, with an error or without. [AMQP 2.4.6]

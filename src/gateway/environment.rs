@@ -7,6 +7,7 @@ use super::audit::AuditLog;
 use super::counters::OpenLinks;
 use super::foreign::ForeignPeers;
 use super::pattern::NamePatterns;
+use super::resumable::ResumableLinks;
 use super::seats::Seats;
 use super::streaming_body::Bodies;
 use crate::access::{Attempts, LoginError, LoginGuard, LoginWay, Mechanisms, Peer, Secret};
@@ -45,6 +46,8 @@ pub struct GatewayOptions {
     /// Whether receivers may subscribe: exchanges as sources, topics, durable and shared
     /// subscriptions, client ids of one connection only.
     pub subscriptions: bool,
+    /// Whether links of publishers may outlive their connection. [AMQP 2.6.13]
+    pub link_recovery: bool,
     /// Time from the declaration of a transaction to its discharge, in milliseconds.
     pub transaction_timeout_ms: u64,
     /// Bytes of one transaction before it is committed.
@@ -87,6 +90,8 @@ pub struct Environment {
     pub audit: AuditLog,
     pub(super) foreign: ForeignPeers,
     pub(super) auto_create: NamePatterns,
+    /// Links of publishers that outlive their connections.
+    pub(super) resumable: ResumableLinks,
     pub(super) seats: Arc<Seats>,
     /// Where large bodies are streamed to; none: they are kept in memory.
     pub(super) bodies: Option<Arc<dyn Bodies>>,
@@ -122,6 +127,7 @@ impl Environment {
             audit: AuditLog::default(),
             foreign: ForeignPeers::default(),
             auto_create,
+            resumable: ResumableLinks::default(),
             seats: Arc::default(),
             bodies: None,
             streaming: Arc::default(),
@@ -156,13 +162,27 @@ impl Environment {
     pub fn change_registry(&self, facts: impl IntoIterator<Item = RegistryFact>) {
         let mut registry = self.registry.write();
         let changed = Arc::make_mut(&mut registry);
+        let mut gone = Vec::new();
         for fact in facts {
+            if let RegistryFact::VhostDeleted { .. } | RegistryFact::UserDeleted { .. } = &fact {
+                gone.push(fact.clone());
+            }
             changed.apply(fact);
         }
         let (gauge, counted) = &self.registry_kept;
         let bytes = changed.kept_bytes();
         gauge.change(counted.swap(bytes, Ordering::Relaxed), bytes);
         self.generation.fetch_add(1, Ordering::Release);
+        drop(registry);
+        for fact in gone {
+            self.resumable.forget_of(&fact);
+        }
+    }
+
+    /// Forgets the links whose time is over that outlived their connections. To be called now and then:
+    /// they take memory until then.
+    pub fn expire_links(&self, now: Millis) {
+        self.resumable.expire(now);
     }
 
     /// A number that rises with each change of the registry.

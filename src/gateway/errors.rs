@@ -323,6 +323,19 @@ pub(super) fn not_allowed(what: &str) -> Error {
     error(AmqpError::NotAllowed, what)
 }
 
+/// A link that was attached again on another connection.
+pub(super) fn stolen() -> Error {
+    error(
+        LinkError::Stolen,
+        "the link was attached again on another connection",
+    )
+}
+
+/// Two deliveries of a link with the same tag, of which the first is not settled.
+pub(super) fn repeated_tag() -> Error {
+    not_allowed("the delivery-tag is that of a delivery of the link that is not settled")
+}
+
 /// An error in the broker itself.
 pub(super) fn internal(what: &str) -> Error {
     error(AmqpError::InternalError, what)

@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use super::connection::{AwaitedAnswer, Gateway};
 use super::errors;
 use super::links::LinkKind;
+use super::resumable::LinkEnd;
 use super::work::{Ask, Leaving, Work};
-use crate::base::{Now, PublisherId, SessionId, invariant, uncount};
+use crate::base::{Millis, Now, PublisherId, SessionId, invariant, uncount};
 use crate::broker::{Command, Effect, PublishOutcome, Reply};
 use crate::link::{Arrived, Event, LinkHandle, SessionHandle};
 
@@ -60,7 +61,7 @@ impl Gateway {
             Event::Opened(open) => self.on_opened(now, &open),
             Event::SessionBegun { session } => self.on_session_begun(session),
             Event::SessionEnded { session, fates, .. } => {
-                self.on_session_ended(session, &fates.unsent, &fates.unsettled);
+                self.on_session_ended(now.mono, session, (&fates.unsent, &fates.unsettled));
             }
             Event::Attached {
                 link,
@@ -74,19 +75,21 @@ impl Gateway {
                 error,
                 fates,
             } => {
+                let end = LinkEnd::of_detach(closed, error.as_deref());
                 let is_closed = closed && error.is_none();
-                self.on_detached((link, is_closed), &fates.unsent, &fates.unsettled);
+                let ended = (link, is_closed, end);
+                self.on_detached(now.mono, ended, (&fates.unsent, &fates.unsettled));
             }
             Event::Posted(posted) => self.on_posted(*posted),
             Event::Partial { link } => self.on_partial(link),
             Event::Aborted { link } => self.on_aborted(link),
             Event::Foreign { protocol } => self.environment.foreign.note(&self.peer, protocol),
-            Event::Closed { .. } => self.on_closed(),
-            // A drained sender, and one that settles after the broker, need no further action;
-            // answers to an attach are for clients.
-            Event::SenderFlow { .. }
-            | Event::SenderSettled { .. }
-            | Event::AttachAnswered { .. } => {}
+            Event::Closed { .. } => self.on_closed(now.mono),
+            Event::Tagged(tagged) => self.on_tagged(*tagged),
+            Event::Resumed(resumed) => self.on_resumed(&resumed),
+            Event::SenderSettled { link, delivery_id } => self.on_sender_settled(link, delivery_id),
+            // A drained sender needs no further action; answers to an attach are for clients.
+            Event::SenderFlow { .. } | Event::AttachAnswered { .. } => {}
         }
     }
 
@@ -153,7 +156,12 @@ impl Gateway {
         self.batch.push(Work::Command(command));
     }
 
-    fn on_session_ended(&mut self, session: SessionHandle, unsent: &[u64], unsettled: &[u64]) {
+    fn on_session_ended(
+        &mut self,
+        now: Millis,
+        session: SessionHandle,
+        (unsent, unsettled): (&[u64], &[u64]),
+    ) {
         let Some(id) = self.sessions.remove(&session) else {
             return invariant!(broken, "a session that ends has begun");
         };
@@ -178,24 +186,27 @@ impl Gateway {
         }
         self.batch
             .push(Work::Leave(Leaving::Session(id, consumers)));
-        for link in gone {
+        for mut link in gone {
+            self.leave_resumable(now, &mut link, LinkEnd::SessionEnded);
             self.streams.forget(link.handle);
             self.forget_publisher(&link);
             self.end_controller(link.handle);
             self.delete_dynamic(link.handle);
         }
+        self.end_resumable_of(now, session);
     }
 
     /// Handles the end of a link; `is_closed`: its peer closed it, without an error.
     fn on_detached(
         &mut self,
-        (handle, is_closed): (LinkHandle, bool),
-        unsent: &[u64],
-        unsettled: &[u64],
+        now: Millis,
+        (handle, is_closed, end): (LinkHandle, bool, LinkEnd),
+        (unsent, unsettled): (&[u64], &[u64]),
     ) {
         let Some(mut link) = self.links.remove(handle) else {
             return; // its attach was refused
         };
+        self.leave_resumable(now, &mut link, end);
         self.streams.forget(handle);
         self.forget_publisher(&link);
         let presettled = link.kind.take_presettled();
@@ -242,7 +253,8 @@ impl Gateway {
         }
     }
 
-    pub(super) fn on_closed(&mut self) {
+    pub(super) fn on_closed(&mut self, now: Millis) {
+        self.suspend_resumable(now);
         if self.vhost.is_some() && !self.closed {
             self.batch.push(Work::Leave(Leaving::Connection));
         }
@@ -285,6 +297,7 @@ impl Gateway {
                     self.waiting.push_back((lsn, AwaitedAnswer::Effect(effect)));
                 }
             }
+            Effect::PublisherStolen { publisher } => self.on_publisher_stolen(publisher),
             Effect::Alarm { raised } => self.on_alarm(raised),
         }
     }
@@ -335,6 +348,7 @@ impl Gateway {
             | Effect::Drained { .. }
             | Effect::TimedOut { .. }
             | Effect::ConsumerEnded { .. }
+            | Effect::PublisherStolen { .. }
             | Effect::Alarm { .. } => {}
         }
     }

@@ -36,6 +36,7 @@ mod presettled;
 mod publish;
 mod publisher;
 mod renewal;
+mod resumable;
 mod sasl;
 mod seats;
 mod stream;

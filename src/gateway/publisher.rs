@@ -6,11 +6,12 @@ use super::Gateway;
 use super::errors;
 use super::links::{Link, LinkKind};
 use super::publish::Way;
+use super::resumable::{AskedResumable, Resumable};
 use super::streaming_body::StreamingBody;
 use super::work::Work;
 use crate::access::TopicPermissions;
 use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
-use crate::base::{Name, PublisherId, Serial, uncount};
+use crate::base::{Lsn, Name, PublisherId, Serial, uncount};
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Command, PublishOutcome, Target};
 use crate::message::Route;
@@ -40,6 +41,10 @@ pub(super) struct Publisher {
     pub(super) topic: Option<Arc<TopicPermissions>>,
     /// Whether it has published to the address of a queue, and is ended when the queue is deleted.
     follows: bool,
+    /// What its attach asks for beyond its connection, until it is answered.
+    pub(super) asked: Option<Box<AskedResumable>>,
+    /// What of it outlives its connection, if anything does.
+    pub(super) resumable: Option<Box<Resumable>>,
     /// The message that is being streamed while it arrives.
     pub(super) streaming: Option<Box<StreamingBody>>,
 }
@@ -74,6 +79,8 @@ impl Publisher {
             checked: 0,
             topic: None,
             follows: false,
+            asked: None,
+            resumable: None,
             streaming: None,
         }
     }
@@ -107,7 +114,10 @@ impl Publisher {
             (false, mean) => (PUBLISH_CREDIT_BYTES / mean).clamp(1, PUBLISH_CREDIT_MAX.into()),
         };
         let window = u32::try_from(window).unwrap_or(PUBLISH_CREDIT_MAX);
-        let wanted = window.saturating_sub(self.pending);
+        let room = self.resumable.as_ref().map(|resumable| resumable.room());
+        let wanted = window
+            .saturating_sub(self.pending)
+            .min(room.unwrap_or(u32::MAX));
         if wanted <= self.credit {
             return None;
         }
@@ -184,8 +194,11 @@ impl Gateway {
     /// Reports that the core accepted publishes with consecutive tokens.
     pub(super) fn on_accepted(&mut self, id: PublisherId, first: u64, count: u32) {
         let Some((handle, publisher)) = self.links.publisher(id) else {
-            return;
+            return self.on_accepted_by_resumable(id, first, count);
         };
+        if publisher.resumable.is_some() {
+            return self.on_accepted_by_resumable(id, first, count);
+        }
         uncount!(
             publisher.pending,
             count,
@@ -199,19 +212,47 @@ impl Gateway {
         self.give_credit(id);
     }
 
+    #[cold]
+    fn on_accepted_by_resumable(&mut self, id: PublisherId, first: u64, count: u32) {
+        for token in (first..).take(count as usize) {
+            self.on_resumable_published(id, (token, &PublishOutcome::Accepted), Lsn(0));
+        }
+    }
+
     /// Reports the outcome of a publish.
     pub(super) fn on_published(&mut self, id: PublisherId, token: u64, outcome: &PublishOutcome) {
+        let publisher = self.links.publisher(id).map(|(_, publisher)| publisher);
+        if publisher.is_none_or(|publisher| publisher.resumable.is_some()) {
+            return self.on_resumable_published(id, (token, outcome), Lsn(0));
+        }
+        self.uncount_pending(id);
+        // The token is the delivery-id, see `publish`.
+        let delivery_id = Serial(u32::try_from(token).unwrap_or_default());
+        self.tell_published(id, delivery_id, outcome);
+    }
+
+    /// Counts a publish with an outcome.
+    pub(super) fn uncount_pending(&mut self, id: PublisherId) {
+        if let Some((_, publisher)) = self.links.publisher(id) {
+            uncount!(
+                publisher.pending,
+                1,
+                "a publish with an outcome was counted"
+            );
+        }
+    }
+
+    /// Tells a publisher the outcome of a delivery.
+    pub(super) fn tell_published(
+        &mut self,
+        id: PublisherId,
+        delivery_id: Serial,
+        outcome: &PublishOutcome,
+    ) {
         let Some((handle, publisher)) = self.links.publisher(id) else {
             return;
         };
-        uncount!(
-            publisher.pending,
-            1,
-            "a publish with an outcome was counted"
-        );
         let (state, detach) = verdict(&publisher.to, outcome);
-        // The token is the delivery-id, see `publish`.
-        let delivery_id = Serial(u32::try_from(token).unwrap_or_default());
         if let Some(state) = state {
             self.link.settle_received(handle, delivery_id, &state);
         }
@@ -276,7 +317,10 @@ impl Gateway {
 
 /// The delivery state for an outcome, and the error to detach with. As with missing rights, a
 /// message to an internal exchange gets no outcome.
-fn verdict(to: &Destination, outcome: &PublishOutcome) -> (Option<DeliveryState>, Option<Error>) {
+pub(super) fn verdict(
+    to: &Destination,
+    outcome: &PublishOutcome,
+) -> (Option<DeliveryState>, Option<Error>) {
     match outcome {
         PublishOutcome::Accepted => (Some(DeliveryState::Accepted), None),
         PublishOutcome::Unroutable => (Some(DeliveryState::Released), None),

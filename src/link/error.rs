@@ -100,6 +100,10 @@ pub(super) enum Violation {
     SettleMode,
     #[error("rcv-settle-mode second on a link with rcv-settle-mode first")]
     SecondOnFirst,
+    #[error(
+        "a new delivery on a link that was told only some of its unsettled deliveries: attach it again first"
+    )]
+    OnlyResumes,
     #[error("the answer is larger than the peer's max-frame-size of {max_bytes} bytes")]
     FrameTooSmall { max_bytes: usize },
 }
@@ -141,6 +145,7 @@ impl Violation {
             | Self::DeliveryTagMissing
             | Self::DeliveryTag { .. } => (Link, AmqpError::InvalidField.into()),
             Self::AttachUnreadable { .. } => (Link, AmqpError::DecodeError.into()),
+            Self::OnlyResumes => (Link, AmqpError::NotAllowed.into()),
             Self::Acquisition => (Link, AmqpError::NotImplemented.into()),
             Self::Stolen => (Link, LinkError::Stolen.into()),
             Self::TransferLimit => (Link, LinkError::TransferLimitExceeded.into()),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{Foreign, LinkHandle, Payload, SessionHandle};
 use crate::base::Serial;
-use crate::wire::performative::{Attach, DeliveryState, Error, Open, Role};
+use crate::wire::performative::{Attach, DeliveryState, DeliveryTag, Error, Open, Role};
 
 /// An action of the peer; events come in the order of the peer's actions.
 #[derive(Debug)]
@@ -104,6 +104,10 @@ pub enum Event {
         /// Deliveries sent through it whose outcome was not reported.
         fates: Fates,
     },
+    /// An unsettled message arrived completely on a link that outlives its connection.
+    Tagged(Box<Tagged>),
+    /// The peer resumed a delivery on such a link. [AMQP 2.6.13]
+    Resumed(Box<Resumed>),
     /// A message arrived completely.
     Delivery {
         /// The link that it arrived on.
@@ -188,6 +192,35 @@ pub struct Arrived {
     pub settled: bool,
     /// The message's bytes.
     pub payload: Payload,
+}
+
+/// A complete, unsettled message on a link that outlives its connection.
+#[derive(Debug)]
+pub struct Tagged {
+    /// The link that it arrived on.
+    pub link: LinkHandle,
+    /// The name that its sender gave it.
+    pub tag: DeliveryTag,
+    /// Whether the sender settles it, after the outcome.
+    pub is_second: bool,
+    /// The message itself.
+    pub arrived: Arrived,
+}
+
+/// A delivery from before the link was attached, which the peer resumes; it used up one credit. Answer
+/// as a message, or with [`super::Connection::forget_received`] if it is not known.
+#[derive(Debug)]
+pub struct Resumed {
+    /// The link that it is resumed on.
+    pub link: LinkHandle,
+    /// Its new delivery-id in the session.
+    pub delivery_id: Serial,
+    /// The name that its sender gave it.
+    pub tag: DeliveryTag,
+    /// Whether the sender settles it, after the outcome.
+    pub is_second: bool,
+    /// Whether the sender settles or aborts it with this: nothing is awaited.
+    pub settled: bool,
 }
 
 /// A complete message that is a part of a transaction.

@@ -8,7 +8,7 @@ use super::Sending;
 use super::payload::{Gathered, Payload};
 use crate::base::{Name, Serial, uncount};
 use crate::wire::performative::{
-    AttachFields, LinkFlow, ReceiverSettleMode, Role, SenderSettleMode, Transfer,
+    AttachFields, DeliveryTag, LinkFlow, ReceiverSettleMode, Role, SenderSettleMode, Transfer,
 };
 
 /// The state of a link at the engine's end. [AMQP 2.6.3, 2.6.4]
@@ -62,6 +62,12 @@ pub(super) struct Link {
     pub(super) flow_due: bool,
     /// Where the engine receives: the incomplete delivery, if any.
     pub(super) partial: Option<Partial>,
+    /// Where the engine receives: whether the link outlives its connection. Its deliveries are told with
+    /// their tags.
+    pub(super) is_resumable: bool,
+    /// Whether the peer may only resume deliveries until it attaches again, since it was not told all
+    /// that are unsettled. [AMQP 2.7.3]
+    pub(super) only_resumes: bool,
     /// The state that only a sending link has.
     pub(super) sender: Sender,
 }
@@ -87,8 +93,9 @@ pub(super) struct Partial {
     pub(super) message_format: u32,
     pub(super) settled: bool,
     pub(super) second: bool,
-    /// Whether the sender resumes it; the engine keeps nothing to resume, so it is ignored. [AMQP
-    /// 2.7.5]
+    pub(super) tag: DeliveryTag,
+    /// Whether the sender resumes it: all that is kept is its state, so its payload is ignored. [AMQP
+    /// 2.6.13, 2.7.5]
     pub(super) resumed: bool,
     gathered: Gathered,
     /// Payload bytes so far, those taken out included.
@@ -143,6 +150,8 @@ impl Link {
             drain: false,
             flow_due: false,
             partial: None,
+            is_resumable: false,
+            only_resumes: false,
             sender: Sender::default(),
         }
     }
@@ -217,6 +226,7 @@ impl Partial {
             message_format: transfer.message_format.unwrap_or(0),
             settled: false,
             second,
+            tag: transfer.tag,
             resumed: transfer.resume,
             gathered: Gathered::default(),
             bytes: 0,

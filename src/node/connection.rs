@@ -391,7 +391,8 @@ impl<D: Disk> Connection<D> {
     /// Begins to requeue the deliveries of the connection, since its peer is gone;
     /// [`Connection::go_on_leaving`] does the rest.
     pub(crate) fn disconnect(&mut self, output: &Output) {
-        self.gateway.handle_disconnect(output.state());
+        let now = self.node.clock.now();
+        self.gateway.handle_disconnect(now, output.state());
     }
 
     /// Does a slice of the work of leaving; returns whether there is more.
@@ -402,6 +403,12 @@ impl<D: Disk> Connection<D> {
         }
         self.work();
         if self.is_heavy {
+            return true;
+        }
+        self.outbox
+            .drain(|effects| self.gateway.push_effects(effects));
+        self.gateway.keep_outcomes();
+        if self.gateway.has_work() {
             return true;
         }
         if let Some(vhost) = self.vhost.take() {

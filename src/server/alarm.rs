@@ -17,11 +17,13 @@ const IDLE: Duration = Duration::from_secs(4);
 /// Growth of memory that ends an idle pause at once, in bytes.
 const GROWTH_BYTES: u64 = 1024 * 1024;
 
-/// Checks again and again, until the broker ends.
+/// Checks again and again, until the broker ends, and calls `look` each time for what else takes memory
+/// until its time is over.
 pub(super) async fn watch(
     watch: Watch<BrokerDisk>,
     pager: Arc<Pager>,
     limits: impl Fn() -> Limits + Send,
+    look: impl Fn() + Send,
 ) {
     let (mut last, mut still) = (None, 0);
     loop {
@@ -36,6 +38,7 @@ pub(super) async fn watch(
                 still = 0;
             }
         }
+        look();
         let seen = watch.look(limits());
         let is_new = seen.is_alarm || last.replace(seen) != Some(seen);
         still = if is_new { 0 } else { still.saturating_add(1) };

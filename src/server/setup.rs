@@ -403,6 +403,7 @@ fn options(settings: &Settings, registry: &Registry, seed: Seed) -> GatewayOptio
         },
         delivery_times: !settings.strict,
         subscriptions: !settings.strict,
+        link_recovery: !settings.strict,
         transaction_timeout_ms: settings.transaction_timeout.ms,
         transaction_bytes_max: settings.transaction_max_bytes.0,
         auto_create: settings.auto_create.clone(),

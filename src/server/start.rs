@@ -92,7 +92,9 @@ fn watch(shared: &Arc<Shared>) {
         }
     };
     let pager = Arc::clone(&shared.node.pager);
-    shared.spawn(alarm::watch(shared.node.watch(), pager, limits));
+    let node = Arc::clone(&shared.node);
+    let look = move || node.environment.expire_links(node.clock.now().mono);
+    shared.spawn(alarm::watch(shared.node.watch(), pager, limits, look));
     let logins = shared.logins.clone();
     if logins.has_tokens_to_fetch() {
         shared.spawn(async move { logins.reload_keys().await });

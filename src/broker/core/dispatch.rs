@@ -66,6 +66,11 @@ impl Core {
                 connection,
                 publisher,
             } => self.publishers.leave(connection, publisher),
+            Command::PublisherTell {
+                connection,
+                publisher,
+                news,
+            } => turn.tell_publisher(connection, publisher, news),
             Command::Consume(consume) => return self.consume(turn.now, consume),
             Command::Subscribe(subscribe) => return self.subscribe(turn, *subscribe),
             Command::Browse(browse) => return self.browse_attach(browse),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConnectionId, Lsn, Name, PublisherId, QueueId};
-use crate::broker::Effect;
+use crate::broker::{Effect, PublisherNews};
 
 /// Publishers and the queues they publish to, indexed both ways.
 #[derive(Debug, Default)]
@@ -74,5 +74,30 @@ impl Core {
             turn.budget = turn.budget.saturating_sub(1);
         }
         self.work.push_back(Work::EndPublishers(queue, lsn));
+    }
+}
+
+impl Turn<'_> {
+    /// Passes what one connection tells another of its publisher; nobody hears it if that is gone.
+    pub(super) fn tell_publisher(
+        &mut self,
+        connection: ConnectionId,
+        publisher: PublisherId,
+        news: PublisherNews,
+    ) {
+        let effect = match news {
+            PublisherNews::Stolen => Effect::PublisherStolen { publisher },
+            PublisherNews::Published {
+                token,
+                outcome,
+                lsn,
+            } => Effect::Published {
+                publisher,
+                token,
+                outcome,
+                lsn,
+            },
+        };
+        self.effects.outgoing.push((connection, effect));
     }
 }

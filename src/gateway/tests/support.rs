@@ -204,6 +204,7 @@ pub(super) fn options() -> GatewayOptions {
         key_rule: KeyRule::Specification,
         delivery_times: true,
         subscriptions: true,
+        link_recovery: true,
         transaction_timeout_ms: 60_000,
         transaction_bytes_max: 1 << 20,
         auto_create: vec!["auto.#".to_owned()],

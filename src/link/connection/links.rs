@@ -254,7 +254,7 @@ impl Connection {
         } else {
             link.message_bytes_max = answer.max_message_size.unwrap_or(0);
         }
-        let frame = AttachFrame {
+        let mut frame = AttachFrame {
             name: &link.name,
             handle: handle.handle,
             role: link.role.clone(),
@@ -269,12 +269,20 @@ impl Connection {
                 Some(link.rcv_settle_mode.clone())
             },
             initial_delivery_count: sends.then_some(link.delivery_count),
+            unsettled: answer.unsettled.len(),
             peer: &fields,
         };
         let mut result = Ok(());
-        output.frame(FrameKind::Amqp, handle.channel, |out| {
+        while let Err(violation) = output.frame(FrameKind::Amqp, handle.channel, |out| {
             result = frame.write(out, &answer);
-        })?;
+        }) {
+            if frame.unsettled == 0 {
+                return Err(violation);
+            }
+            frame.unsettled /= 2;
+        }
+        let only_resumes = frame.unsettled < answer.unsettled.len();
+        (link.is_resumable, link.only_resumes) = (answer.is_resumable, only_resumes);
         result.map_err(|error| Violation::AttachUnreadable {
             text: error.to_string(),
         })

@@ -8,7 +8,7 @@ use crate::base::{invariant, uncount};
 use crate::link::error::{Scope, Violation};
 use crate::link::link::{Link, LinkState, Partial};
 use crate::link::session::Session;
-use crate::link::{Arrived, Event, LinkHandle, Posted};
+use crate::link::{Arrived, Event, LinkHandle, Posted, Resumed, Tagged};
 use crate::wire::performative::{Role, Transfer};
 
 impl Connection {
@@ -70,7 +70,12 @@ impl Connection {
         };
         uncount!(*partial_bytes, partial.cost(), "what had begun was counted");
         if transfer.aborted || (partial.resumed && !transfer.more) {
-            events.push_back(Event::Aborted { link: handle });
+            let event = if partial.resumed && link.is_resumable {
+                resumed(session, handle, &partial, transfer)
+            } else {
+                Event::Aborted { link: handle }
+            };
+            events.push_back(event);
             return Ok(());
         }
         check_fragment(link, &mut partial, transfer, payload.len())?;
@@ -86,12 +91,52 @@ impl Connection {
         }
         link.check_settled(partial.settled)?;
         let (delivery_id, settled) = (partial.delivery_id, partial.settled);
+        let is_tagged = link.is_resumable && !settled;
         if let Some(mut receiving) = session.receiving(handle.handle) {
             receiving.finish(delivery_id, settled, partial.second);
         }
-        events.push_back(whole(handle, partial, payload));
+        events.push_back(if is_tagged && partial.txn_id.is_none() {
+            tagged(handle, partial, payload)
+        } else {
+            whole(handle, partial, payload)
+        });
         Ok(())
     }
+}
+
+/// What is told of a delivery that the peer resumes, or aborts while it does. An aborted one is settled.
+/// [AMQP 2.6.13, 2.7.5]
+fn resumed(session: &mut Session, link: LinkHandle, partial: &Partial, last: &Transfer) -> Event {
+    let delivery_id = partial.delivery_id;
+    let settled = partial.settled || last.settled == Some(true) || last.aborted;
+    if let Some(mut receiving) = session.receiving(link.handle) {
+        receiving.finish(delivery_id, settled, partial.second);
+    }
+    Event::Resumed(Box::new(Resumed {
+        link,
+        delivery_id,
+        tag: partial.tag,
+        is_second: partial.second,
+        settled,
+    }))
+}
+
+/// What is told of an unsettled delivery on a link that outlives its connection.
+fn tagged(link: LinkHandle, partial: Partial, last: Bytes) -> Event {
+    let (tag, is_second) = (partial.tag, partial.second);
+    let (delivery_id, settled) = (partial.delivery_id, partial.settled);
+    let payload = partial.finish(last);
+    let arrived = Arrived {
+        delivery_id,
+        settled,
+        payload,
+    };
+    Event::Tagged(Box::new(Tagged {
+        link,
+        tag,
+        is_second,
+        arrived,
+    }))
 }
 
 /// What is told of a delivery that is complete with its last fragment.
@@ -180,6 +225,9 @@ fn begin_delivery(
     }
     if transfer.tag_bytes.is_none() {
         return Err(Violation::DeliveryTagMissing);
+    }
+    if receiving.link.only_resumes && !transfer.resume {
+        return Err(Violation::OnlyResumes);
     }
     let second = receiving
         .link

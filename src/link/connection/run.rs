@@ -84,7 +84,8 @@ impl<'a> Run<'a> {
         let window = session.incoming_window;
         let receiving = session.receiving(handle)?;
         let link = &receiving.link;
-        let takes = link.state == LinkState::Attached && link.role == Role::Receiver;
+        let takes =
+            link.state == LinkState::Attached && link.role == Role::Receiver && !link.is_resumable;
         let run = (takes && link.partial.is_none()).then_some(Self {
             receiving,
             window,

@@ -219,6 +219,16 @@ impl Connection {
         mark_dirty(&mut self.dirty, session);
     }
 
+    /// Forgets a received delivery without an outcome: one that the peer resumed, and that is not known.
+    pub fn forget_received(&mut self, handle: LinkHandle, delivery_id: Serial) {
+        if let Some(LinkContext { session, .. }) = self.find(handle)
+            && let Some(received) = session.received.get_mut(delivery_id)
+            && received.handle == handle.handle
+        {
+            session.received.remove(delivery_id);
+        }
+    }
+
     /// For clients with second settle mode, and consumers that want an answer: sends the outcome of
     /// a delivery without settling it; [`Event::SenderSettled`] follows.
     pub fn decide_received(

@@ -392,6 +392,8 @@ impl End {
             rcv_settle_mode: ReceiverSettleMode::First,
             source: Some(Box::new(source)),
             target: Some(Box::new(TargetArchetype::Target(target))),
+            unsettled: None,
+            incomplete_unsettled: false,
             initial_delivery_count: None,
             max_message_size: None,
             offered_capabilities: None,

@@ -12,7 +12,8 @@ use super::{
 };
 use crate::base::Serial;
 use crate::base::limits::{
-    ATTACH_IGNORED_BYTES_MAX, LINK_PROPERTIES_BYTES_MAX, TERMINUS_BYTES_MAX, UNSETTLED_MAP_BYTES_MAX,
+    ATTACH_IGNORED_BYTES_MAX, LINK_PROPERTIES_BYTES_MAX, TERMINUS_BYTES_MAX,
+    UNSETTLED_MAP_BYTES_MAX,
 };
 use crate::wire::{self, DecodeError, Reader, write_or_null};
 

@@ -37,8 +37,8 @@ pub use types::{
     ReceiverSettleMode, Role, SenderSettleMode, SessionError, Symbol, TransactionError,
 };
 
-pub use unsettled::{DeliveryTag, UnsettledDelivery, unsettled_tags};
 pub use transfer::{FirstTransfer, TRANSFER_BYTES_MAX, Transfer, WholeTransfer, write_transfer};
+pub use unsettled::{DeliveryTag, UnsettledDelivery, unsettled_tags};
 
 #[cfg(test)]
 mod tests;

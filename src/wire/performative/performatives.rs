@@ -1,5 +1,7 @@
 //! The performatives and termini off the hot path. [AMQP 2.7, 3.5]
 
+use bytes::Bytes;
+
 use super::composite::{
     self, Composite, ListReader, ListWriter, read_fields, read_symbols, write_fields, write_symbols,
 };
@@ -236,7 +238,9 @@ impl Composite for Attach {
         list.field(rcv, |out, ()| write_ubyte(out, self.rcv_settle_mode.code()));
         list.field(self.source.as_deref(), composite::write);
         list.field(self.target.as_deref(), |out, target| target.write(out));
-        list.field(self.unsettled.as_deref(), |out, map| out.extend_from_slice(map));
+        list.field(self.unsettled.as_deref(), |out, map| {
+            out.extend_from_slice(map)
+        });
         list.field(self.incomplete_unsettled.then_some(true), write_bool);
         list.field(self.initial_delivery_count, write_uint);
         list.field(self.max_message_size, write_ulong);
@@ -427,6 +431,10 @@ impl Composite for Source {
 pub struct Target {
     /// The address of the node; none: the anonymous terminus, where each message has its own.
     pub address: Option<String>,
+    /// When the terminus is forgotten. Of a peer's it is what is asked for. [AMQP 3.5.6]
+    pub expiry_policy: Option<Symbol>,
+    /// How long after that it is kept, in seconds. Of a peer's it is what is asked for.
+    pub timeout_s: u32,
     /// Whether the node is to be created for the link.
     pub dynamic: bool,
     /// Properties of a node to be created.
@@ -444,6 +452,8 @@ impl Composite for Target {
         list.skip(3)?;
         let target = Self {
             address,
+            expiry_policy: None,
+            timeout_s: 0,
             dynamic: list.optional("dynamic", Reader::bool)?.unwrap_or(false),
             dynamic_node_properties: list.optional("dynamic-node-properties", read_fields)?,
             capabilities: some(list.optional("capabilities", read_symbols)?),
@@ -453,7 +463,10 @@ impl Composite for Target {
 
     fn write(&self, list: &mut ListWriter<'_>) {
         list.field(self.address.as_deref(), write_string);
-        list.nulls(3);
+        list.nulls(1);
+        let policy = self.expiry_policy.as_ref().map(Symbol::as_str);
+        list.field(policy, write_symbol);
+        list.field((self.timeout_s > 0).then_some(self.timeout_s), write_uint);
         list.field(self.dynamic.then_some(true), write_bool);
         list.field(self.dynamic_node_properties.as_ref(), write_fields);
         list.field(self.capabilities.as_deref(), write_symbols);

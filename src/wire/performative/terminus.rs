@@ -1,10 +1,11 @@
 //! Which fields of a peer's terminus are read, and repeated in the answer. [AMQP 3.5.3, 3.5.4]
 //!
-//! Termini live as long as their link and keep nothing beyond it. A field that asks for more than that reads as absent, and so does one with a value
+//! Termini live as long as their link and keep nothing beyond it, but for targets of links that can be
+//! resumed, whose owner says so in its answer. A field that asks for more than that reads as absent, and so does one with a value
 //! that the specification does not define: it must not cost the peer its link, nor be repeated as
 //! if it were granted.
 
-use super::{Source, Symbol, Value, codes};
+use super::{Source, Symbol, Target, Value, codes};
 use crate::wire::{self, DecodeError, Fields, Reader, decode_value};
 
 /// Indexes of fields of source and target.
@@ -77,6 +78,29 @@ pub(super) fn note_lifetime(encoded: &[u8], source: &mut Source) -> Result<(), D
             DURABLE => source.durable = value.uint().unwrap_or_default(),
             EXPIRY_POLICY => source.expiry_policy = value.symbol().ok().map(Symbol::from),
             FILTER => source.no_local = no_local(raw)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Notes in a decoded target how long it is to live, which only links that can be resumed keep: [`kept`]
+/// leaves it out.
+pub(super) fn note_target_lifetime(encoded: &[u8], target: &mut Target) -> Result<(), DecodeError> {
+    let Ok(mut described) = Reader::new(encoded).described() else {
+        return Ok(());
+    };
+    let Ok(mut list) = described.value.list() else {
+        return Ok(());
+    };
+    for index in 0..list.left().min(TIMEOUT + 1) {
+        let Some(raw) = list.raw()? else {
+            continue;
+        };
+        let mut value = Reader::new(raw);
+        match index {
+            EXPIRY_POLICY => target.expiry_policy = value.symbol().ok().map(Symbol::from),
+            TIMEOUT => target.timeout_s = value.uint().unwrap_or_default(),
             _ => {}
         }
     }

@@ -128,7 +128,9 @@ impl Transfer {
         optional(out, self.delivery_id.map(|id| id.0));
         match self.tag_bytes {
             None => wire::write_null(out),
-            Some(bytes) if bytes == self.tag.as_slice().len() => wire::write_binary(out, self.tag.as_slice()),
+            Some(bytes) if bytes == self.tag.as_slice().len() => {
+                wire::write_binary(out, self.tag.as_slice())
+            }
             Some(bytes) => wire::write_binary(out, &vec![0; bytes]),
         }
         optional(out, self.message_format);

@@ -200,6 +200,7 @@ fn gateway_options(shape: MachineShape) -> GatewayOptions {
         key_rule: KeyRule::Specification,
         delivery_times: true,
         subscriptions: true,
+        link_recovery: true,
         transaction_timeout_ms: 60_000,
         transaction_bytes_max: 1 << 20,
         auto_create: Vec::new(),

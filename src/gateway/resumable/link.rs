@@ -1,0 +1,365 @@
+//! One link of a publisher that outlives its connection: its unsettled deliveries and their outcomes.
+//! [AMQP 2.6.13]
+//!
+//! ```text
+//!  a message arrives --> undecided --outcome known--> decided --publisher settles--> (gone)
+//!                            |                           |
+//!                   connection lost, attached again: told in the map, resumed under a new delivery-id
+//! ```
+//!
+//! The connection on which a message arrived is told its outcome by the core, and notes it here: also
+//! when the link is attached elsewhere by then, or nowhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::table::Wanted;
+use crate::base::limits::{
+    RESUMABLE_DELIVERIES_MAX, RESUMABLE_DELIVERIES_MIN, RESUMABLE_DELIVERY_BYTES,
+    RESUMABLE_USER_BYTES_MAX,
+};
+use crate::base::locks::{RankedMutex, rank};
+use crate::base::{Charge, ConnectionId, Lsn, Millis, PublisherId, Serial};
+use crate::broker::PublishOutcome;
+use crate::wire::performative::{DeliveryState, DeliveryTag};
+
+/// The attached link of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::gateway) struct Owner {
+    pub(in crate::gateway) connection: ConnectionId,
+    pub(in crate::gateway) publisher: PublisherId,
+}
+
+/// What became of a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::gateway) enum Decision {
+    /// The core's outcome.
+    Published(PublishOutcome),
+    /// The gateway refused it.
+    Refused(DeliveryState),
+}
+
+/// What is known of a delivery, and the record that must be durable before it is told (0: none); none
+/// while the message is on its way.
+pub(in crate::gateway) type Undecided = Option<(Decision, Lsn)>;
+
+/// A publisher's link that outlives its connection.
+#[derive(Debug)]
+pub(in crate::gateway) struct ResumableLink {
+    state: RankedMutex<rank::ResumableLink, State>,
+    /// Bytes of the deliveries of all such links of its user.
+    user_bytes: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct State {
+    place: Place,
+    timeout_s: u32,
+    deliveries: BTreeMap<DeliveryTag, Delivery>,
+    /// Deliveries without an outcome, by the link and the delivery-id that they arrived with: the core
+    /// names them so.
+    arrived: BTreeMap<(PublisherId, u32), DeliveryTag>,
+    /// Deliveries by their delivery-id on the attached link.
+    here: BTreeMap<u32, DeliveryTag>,
+    charge: Charge,
+}
+
+/// Where a link is attached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Attached(Owner),
+    /// Nowhere since this owner has left.
+    Suspended {
+        owner: Owner,
+        expiry: Expiry,
+    },
+    Closed,
+}
+
+/// The time that a suspended link has left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Expiry {
+    /// It begins with the end of a session or connection.
+    Later,
+    At(Millis),
+}
+
+#[derive(Debug)]
+struct Delivery {
+    /// The link and the delivery-id that it arrived with.
+    arrived: (PublisherId, u32),
+    decision: Undecided,
+    /// Its delivery-id on the attached link, once it has one.
+    here: Option<u32>,
+    /// Whether the publisher settles it, after its outcome.
+    is_second: bool,
+}
+
+/// Why a message is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::gateway) enum NotTaken {
+    /// The link is attached elsewhere.
+    Stolen,
+    /// An unsettled delivery has the same tag.
+    Repeated,
+}
+
+/// Where an outcome is to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::gateway) enum ToTell {
+    /// It was known before: on the link that asks.
+    Known,
+    /// On this link, for this delivery-id.
+    At(Owner, Serial),
+    /// Nowhere: the publisher asks when it resumes the delivery, or it has settled it.
+    Nobody,
+}
+
+impl ResumableLink {
+    pub(super) fn new(
+        owner: Owner,
+        timeout_s: u32,
+        (charge, user_bytes): (Charge, Arc<AtomicU64>),
+    ) -> Self {
+        let state = State {
+            place: Place::Attached(owner),
+            timeout_s,
+            deliveries: BTreeMap::new(),
+            arrived: BTreeMap::new(),
+            here: BTreeMap::new(),
+            charge,
+        };
+        Self {
+            state: RankedMutex::new(state),
+            user_bytes,
+        }
+    }
+
+    /// Attaches it: deliveries that the publisher has settled are gone. Returns the others, and who had
+    /// it attached.
+    pub(super) fn attach(
+        &self,
+        owner: Owner,
+        wanted: &Wanted,
+    ) -> (Vec<(DeliveryTag, Undecided)>, Option<Owner>) {
+        let mut state = self.state.lock();
+        let before = std::mem::replace(&mut state.place, Place::Attached(owner));
+        let stolen_from = match before {
+            Place::Attached(before) => Some(before),
+            Place::Suspended { .. } | Place::Closed => None,
+        };
+        state.timeout_s = wanted.timeout_s;
+        state.here.clear();
+        for delivery in state.deliveries.values_mut() {
+            delivery.here = None;
+        }
+        if !wanted.is_incomplete {
+            let goes = |tag: &DeliveryTag| wanted.tags.binary_search(tag).is_err();
+            let gone: Vec<_> = state
+                .deliveries
+                .keys()
+                .filter(|tag| goes(tag))
+                .copied()
+                .collect();
+            for tag in gone {
+                self.remove(&mut state, tag);
+            }
+        }
+        let unsettled = state.deliveries.iter();
+        let unsettled = unsettled.map(|(tag, delivery)| (*tag, delivery.decision.clone()));
+        (unsettled.collect(), stolen_from)
+    }
+
+    /// Notes that a message arrived.
+    pub(in crate::gateway) fn arrive(
+        &self,
+        owner: Owner,
+        (tag, id): (DeliveryTag, Serial),
+        is_second: bool,
+    ) -> Result<(), NotTaken> {
+        let mut state = self.state.lock();
+        if state.place != Place::Attached(owner) {
+            return Err(NotTaken::Stolen);
+        }
+        if state.deliveries.contains_key(&tag) {
+            return Err(NotTaken::Repeated);
+        }
+        let arrived = (owner.publisher, id.0);
+        let delivery = Delivery {
+            arrived,
+            decision: None,
+            here: Some(id.0),
+            is_second,
+        };
+        state.deliveries.insert(tag, delivery);
+        state.arrived.insert(arrived, tag);
+        state.here.insert(id.0, tag);
+        state.charge.grow(RESUMABLE_DELIVERY_BYTES);
+        let bytes = RESUMABLE_DELIVERY_BYTES;
+        self.user_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Notes what became of a message, by the link and the delivery-id that it arrived with.
+    pub(in crate::gateway) fn decide(
+        &self,
+        arrived: (PublisherId, u32),
+        decision: &Decision,
+        lsn: Lsn,
+    ) -> ToTell {
+        let mut state = self.state.lock();
+        let Some(tag) = state.arrived.remove(&arrived) else {
+            return ToTell::Known;
+        };
+        let place = state.place;
+        let delivery = state.deliveries.get_mut(&tag);
+        let Some(delivery) = delivery.filter(|delivery| delivery.arrived == arrived) else {
+            return ToTell::Nobody; // settled before
+        };
+        delivery.decision = Some((decision.clone(), lsn));
+        let (Some(here), Place::Attached(owner)) = (delivery.here, place) else {
+            return ToTell::Nobody;
+        };
+        if !delivery.is_second {
+            self.remove(&mut state, tag);
+        }
+        ToTell::At(owner, Serial(here))
+    }
+
+    /// Takes a delivery that the publisher resumes; none: it is not known, and to be ignored.
+    /// [AMQP 2.7.5]
+    pub(in crate::gateway) fn resume(
+        &self,
+        owner: Owner,
+        (tag, id): (DeliveryTag, Serial),
+        (settled, is_second): (bool, bool),
+    ) -> Option<Undecided> {
+        let mut state = self.state.lock();
+        if state.place != Place::Attached(owner) {
+            return None;
+        }
+        if settled {
+            self.remove(&mut state, tag);
+            return None;
+        }
+        let delivery = state.deliveries.get_mut(&tag)?;
+        delivery.is_second = is_second;
+        let before = delivery.here.replace(id.0);
+        let decision = delivery.decision.clone();
+        if let Some(before) = before {
+            state.here.remove(&before);
+        }
+        state.here.insert(id.0, tag);
+        if decision.is_some() && !is_second {
+            self.remove(&mut state, tag); // it is settled with its outcome
+        }
+        Some(decision)
+    }
+
+    /// Forgets a delivery that its publisher settled.
+    pub(in crate::gateway) fn settle(&self, owner: Owner, id: Serial) {
+        let mut state = self.state.lock();
+        if state.place == Place::Attached(owner)
+            && let Some(tag) = state.here.remove(&id.0)
+        {
+            self.remove(&mut state, tag);
+        }
+    }
+
+    /// Forgets a message that has no outcome: its publisher is to send it again.
+    pub(in crate::gateway) fn undo(&self, arrived: (PublisherId, u32)) {
+        let mut state = self.state.lock();
+        if let Some(tag) = state.arrived.remove(&arrived) {
+            self.remove(&mut state, tag);
+        }
+    }
+
+    /// Number of deliveries for which there may be credit beside those that are not settled.
+    pub(in crate::gateway) fn room(&self) -> u32 {
+        let is_full = self.user_bytes.load(Ordering::Relaxed) > RESUMABLE_USER_BYTES_MAX;
+        let max = if is_full {
+            RESUMABLE_DELIVERIES_MIN
+        } else {
+            RESUMABLE_DELIVERIES_MAX
+        };
+        let unsettled = self.state.lock().deliveries.len();
+        max.saturating_sub(u32::try_from(unsettled).unwrap_or(u32::MAX))
+    }
+
+    /// Suspends it, since its owner leaves. Its time begins now, or later.
+    pub(in crate::gateway) fn suspend(&self, owner: Owner, begins: Option<Millis>) {
+        let mut state = self.state.lock();
+        let timeout_ms = u64::from(state.timeout_s) * 1_000;
+        let expiry = begins.map_or(Expiry::Later, |now| Expiry::At(now.plus(timeout_ms)));
+        let is_its = match state.place {
+            Place::Attached(by) => by == owner,
+            Place::Suspended {
+                owner: by,
+                expiry: Expiry::Later,
+            } => by == owner,
+            Place::Suspended { .. } | Place::Closed => false,
+        };
+        if is_its {
+            state.place = Place::Suspended { owner, expiry };
+        }
+    }
+
+    /// Whether this link of the owner may still be told outcomes, or its end.
+    pub(in crate::gateway) fn concerns(&self, owner: Owner) -> bool {
+        let state = self.state.lock();
+        let first = (owner.publisher, 0);
+        let last = (owner.publisher, u32::MAX);
+        let expiry = Expiry::Later;
+        state.arrived.range(first..=last).next().is_some()
+            || state.place == Place::Suspended { owner, expiry }
+    }
+
+    /// Closes it; false if it is attached elsewhere.
+    pub(super) fn close(&self, owner: Owner) -> bool {
+        let mut state = self.state.lock();
+        let is_its = match state.place {
+            Place::Attached(by) | Place::Suspended { owner: by, .. } => by == owner,
+            Place::Closed => false,
+        };
+        if is_its {
+            state.place = Place::Closed;
+        }
+        is_its
+    }
+
+    /// Whether its time is over.
+    pub(super) fn is_over(&self, now: Millis) -> bool {
+        match self.state.lock().place {
+            Place::Suspended {
+                expiry: Expiry::At(due),
+                ..
+            } => due <= now,
+            Place::Suspended { .. } | Place::Attached(_) => false,
+            Place::Closed => true,
+        }
+    }
+
+    /// Forgets all deliveries.
+    pub(super) fn clear(&self) {
+        let mut state = self.state.lock();
+        state.place = Place::Closed;
+        let tags: Vec<_> = state.deliveries.keys().copied().collect();
+        for tag in tags {
+            self.remove(&mut state, tag);
+        }
+        state.arrived.clear();
+    }
+
+    fn remove(&self, state: &mut State, tag: DeliveryTag) {
+        let Some(delivery) = state.deliveries.remove(&tag) else {
+            return;
+        };
+        if let Some(here) = delivery.here {
+            state.here.remove(&here);
+        }
+        state.charge.shrink(RESUMABLE_DELIVERY_BYTES);
+        let bytes = RESUMABLE_DELIVERY_BYTES;
+        self.user_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,516 @@
+//! Links of publishers that outlive their connection: a publisher that attaches one again gets the outcomes
+//! that it missed, and publishes nothing twice. [AMQP 2.6.13, 3.5.6]
+//!
+//! Promised to a link whose target expires later than its connection, and whose deliveries its publisher
+//! settles after their outcome (`rcv-settle-mode` second): else the broker would forget an outcome that
+//! may not have arrived. Not over a restart of the broker.
+//!
+//! Read first: [`link`], one such link; then [`table`], all of them.
+
+mod link;
+mod table;
+
+use std::sync::Arc;
+
+use super::Gateway;
+use super::connection::AwaitedAnswer;
+use super::errors;
+use super::handshake::Login;
+use super::links::{Link, LinkId, LinkKind};
+use super::publish::Refusal;
+use super::publisher::{Destination, verdict};
+use super::work::Work;
+use crate::base::limits::RESUMABLE_TIMEOUT_MAX_S;
+use crate::base::{ConnectionId, Lsn, Millis, PublisherId, Serial};
+use crate::broker::{Command, Effect, PublishOutcome, PublisherNews};
+use crate::link::{Arrived, LinkHandle, Resumed, SessionHandle, Tagged};
+use crate::wire::performative::{
+    Attach, AttachAnswer, DeliveryState, Error, LinkError, ReceiverSettleMode, SenderSettleMode,
+    Symbol, Target, TargetArchetype, Terminus, UnsettledDelivery, unsettled_tags,
+};
+
+use link::{Decision, NotTaken, Owner, ResumableLink, ToTell};
+pub(super) use table::ResumableLinks;
+use table::{Claim, LinkKey, Wanted};
+
+/// When the time of a link begins that is kept after its connection. [AMQP 3.5.6]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ExpiryPolicy {
+    LinkDetach,
+    SessionEnd,
+    ConnectionClose,
+}
+
+impl ExpiryPolicy {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::LinkDetach => "link-detach",
+            Self::SessionEnd => "session-end",
+            Self::ConnectionClose => "connection-close",
+        }
+    }
+
+    /// Whether the time begins with this end of a link.
+    const fn begins(self, end: LinkEnd) -> bool {
+        match end {
+            LinkEnd::Detached => matches!(self, Self::LinkDetach),
+            LinkEnd::SessionEnded => !matches!(self, Self::ConnectionClose),
+            LinkEnd::Closed => true,
+        }
+    }
+}
+
+/// How an attached link ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LinkEnd {
+    /// For good.
+    Closed,
+    /// It may be attached again.
+    Detached,
+    /// With its session.
+    SessionEnded,
+}
+
+/// What an attach asks for, until it is answered.
+#[derive(Debug)]
+pub(super) struct AskedResumable {
+    wanted: Wanted,
+    expiry: ExpiryPolicy,
+    target: Target,
+}
+
+/// A publisher's link that outlives its connection, while it is attached.
+#[derive(Debug)]
+pub(super) struct Resumable {
+    key: LinkKey,
+    expiry: ExpiryPolicy,
+    owner: Owner,
+    link: Arc<ResumableLink>,
+}
+
+/// Such a link that the connection had attached.
+#[derive(Debug)]
+pub(super) struct Departed {
+    session: SessionHandle,
+    resumable: Box<Resumable>,
+}
+
+impl LinkEnd {
+    /// What a detach means for a link that may be attached again: the older end of a stolen one is closed,
+    /// the link is not.
+    pub(super) fn of_detach(closed: bool, error: Option<&Error>) -> Self {
+        let stolen = LinkError::Stolen.as_str();
+        let is_stolen = error.is_some_and(|error| error.condition.as_str() == stolen);
+        if closed && !is_stolen {
+            Self::Closed
+        } else {
+            Self::Detached
+        }
+    }
+}
+
+impl Resumable {
+    /// Number of messages that its publisher may send beside those that are not settled.
+    pub(super) fn room(&self) -> u32 {
+        self.link.room()
+    }
+}
+
+/// Attaching.
+impl Gateway {
+    /// What the attach of a publisher asks for beyond its connection; none: nothing, or nothing that can
+    /// be kept.
+    pub(super) fn asked_resumable(
+        &self,
+        attach: &Attach,
+    ) -> Result<Option<Box<AskedResumable>>, Error> {
+        let Some(TargetArchetype::Target(target)) = attach.target.as_deref() else {
+            return Ok(None);
+        };
+        let is_settled_late = attach.rcv_settle_mode == ReceiverSettleMode::Second
+            && attach.snd_settle_mode != SenderSettleMode::Settled;
+        let is_able = self.environment.options.link_recovery && !self.container.is_empty();
+        if !is_able || !is_settled_late || target.dynamic {
+            return Ok(None);
+        }
+        let policy = target.expiry_policy.as_ref().map(Symbol::as_str);
+        let (expiry, timeout_s) = match policy {
+            Some("link-detach") => (ExpiryPolicy::LinkDetach, target.timeout_s),
+            None | Some("session-end") => (ExpiryPolicy::SessionEnd, target.timeout_s),
+            Some("connection-close") => (ExpiryPolicy::ConnectionClose, target.timeout_s),
+            Some("never") => (ExpiryPolicy::ConnectionClose, RESUMABLE_TIMEOUT_MAX_S),
+            Some(_) => return Ok(None),
+        };
+        if timeout_s == 0 {
+            return Ok(None);
+        }
+        let map = attach.unsettled.as_deref();
+        let tags = map.map(unsettled_tags).transpose();
+        let tags = tags.map_err(|why| errors::invalid_field(format_args!("unsettled: {why}")))?;
+        let mut tags = tags.unwrap_or_default();
+        tags.sort_unstable();
+        let wanted = Wanted {
+            timeout_s: timeout_s.min(RESUMABLE_TIMEOUT_MAX_S),
+            tags,
+            is_incomplete: attach.incomplete_unsettled,
+        };
+        let target = target.clone();
+        Ok(Some(Box::new(AskedResumable {
+            wanted,
+            expiry,
+            target,
+        })))
+    }
+
+    /// Attaches a link that is to outlive its connection. Returns what its publisher is answered, or none
+    /// if it ends with the connection after all.
+    pub(super) fn claim_resumable(
+        &mut self,
+        handle: LinkHandle,
+        asked: AskedResumable,
+    ) -> Option<AttachAnswer> {
+        let AskedResumable {
+            wanted,
+            expiry,
+            mut target,
+        } = asked;
+        let link = self.links.by_handle(handle)?;
+        let owner = owner_of(self.id, link.id);
+        let key = LinkKey {
+            vhost: self.vhost.clone()?,
+            user: self.login.as_ref().map(|login| login.user.clone())?,
+            container: self.container.clone(),
+            link: link.name.clone(),
+        };
+        let environment = &self.environment;
+        let claim = (environment.resumable).claim(environment.kept(), (&key, owner), &wanted)?;
+        let Claim {
+            link: resumable,
+            unsettled,
+            stolen_from,
+        } = claim;
+        let LinkKind::Publisher(publisher) = &mut link.kind else {
+            return None;
+        };
+        publisher.resumable = Some(Box::new(Resumable {
+            key,
+            expiry,
+            owner,
+            link: resumable,
+        }));
+        let durable = self.durable;
+        let told = unsettled.into_iter().map(|(tag, decision)| {
+            let known = decision.filter(|(_, lsn)| *lsn <= durable);
+            let state = known.and_then(|(decision, _)| state_of(&publisher.to, decision));
+            (tag, state)
+        });
+        let unsettled: Vec<UnsettledDelivery> = told.collect();
+        if let Some(from) = stolen_from {
+            self.tell_stolen(from);
+        }
+        target.expiry_policy = Some(Symbol::from(expiry.as_str()));
+        target.timeout_s = wanted.timeout_s;
+        Some(AttachAnswer {
+            target: Terminus::Given(Box::new(TargetArchetype::Target(target))),
+            is_resumable: true,
+            unsettled,
+            ..AttachAnswer::default()
+        })
+    }
+
+    /// Detaches the older end of a link that was attached again. [AMQP 2.6.1]
+    fn tell_stolen(&mut self, from: Owner) {
+        if from.connection == self.id {
+            return self.on_publisher_stolen(from.publisher);
+        }
+        self.batch.push(Work::Command(Command::PublisherTell {
+            connection: from.connection,
+            publisher: from.publisher,
+            news: PublisherNews::Stolen,
+        }));
+    }
+
+    /// Detaches a link that was attached again elsewhere.
+    pub(super) fn on_publisher_stolen(&mut self, id: PublisherId) {
+        if let Some((handle, _)) = self.links.publisher(id) {
+            self.link.detach(handle, true, Some(errors::stolen()));
+        }
+    }
+}
+
+/// Messages and their settlement.
+impl Gateway {
+    /// Handles a message on a link that outlives its connection.
+    #[cold]
+    pub(super) fn on_tagged(&mut self, tagged: Tagged) {
+        let Tagged {
+            link: handle,
+            tag,
+            is_second,
+            arrived,
+        } = tagged;
+        let Arrived {
+            delivery_id,
+            settled,
+            payload,
+        } = arrived;
+        let generation = self.login.as_ref().map_or(0, Login::generation);
+        let Some((id, way)) = self.receive(handle, generation, payload) else {
+            return;
+        };
+        let Some(Resumable { owner, link, .. }) = self.resumable(id.publisher()) else {
+            return;
+        };
+        let (owner, link) = (*owner, Arc::clone(link));
+        let taken = link.arrive(owner, (tag, delivery_id), is_second);
+        match (taken, way) {
+            (Ok(()), Ok((way, message))) => {
+                let publish = self.publish_of(id, (delivery_id, settled), way, message);
+                self.publish(id, publish);
+            }
+            (Ok(()), Err(refusal)) => {
+                if let Refusal::Outcome(state) = &refusal {
+                    let decision = Decision::Refused(state.clone());
+                    link.decide((id.publisher(), delivery_id.0), &decision, Lsn(0));
+                }
+                self.refuse_message(handle, delivery_id, settled, refusal);
+            }
+            (Err(why), way) => {
+                if let Ok((_, message)) = way {
+                    self.release_blob(message.blob().map(|body| **body));
+                }
+                // It ends with the news that it is stolen.
+                if why == NotTaken::Repeated {
+                    let error = errors::repeated_tag();
+                    self.link.detach(handle, true, Some(error));
+                }
+            }
+        }
+        self.give_credit(id.publisher());
+    }
+
+    /// Handles a delivery that its publisher resumes: it is told the outcome, if there is one.
+    #[cold]
+    pub(super) fn on_resumed(&mut self, resumed: &Resumed) {
+        let Resumed {
+            link: handle,
+            delivery_id,
+            ..
+        } = *resumed;
+        let found = self.links.by_handle(handle);
+        let Some(Link {
+            id,
+            kind: LinkKind::Publisher(publisher),
+            ..
+        }) = found
+        else {
+            return;
+        };
+        publisher.aborted(); // its payload counts for nothing
+        let id = id.publisher();
+        let known = publisher.resumable.as_ref().and_then(|resumable| {
+            let place = (resumed.tag, delivery_id);
+            let settles = (resumed.settled, resumed.is_second);
+            resumable.link.resume(resumable.owner, place, settles)
+        });
+        match known {
+            None => self.link.forget_received(handle, delivery_id),
+            Some(None) => {} // told once it is known
+            Some(Some((Decision::Refused(state), _))) => {
+                self.link.settle_received(handle, delivery_id, &state);
+            }
+            Some(Some((Decision::Published(outcome), lsn))) if lsn <= self.durable => {
+                self.tell_published(id, delivery_id, &outcome);
+            }
+            Some(Some((Decision::Published(outcome), lsn))) => {
+                let effect = Effect::Published {
+                    publisher: id,
+                    token: delivery_id.0.into(),
+                    outcome,
+                    lsn,
+                };
+                self.waiting.push_back((lsn, AwaitedAnswer::Effect(effect)));
+            }
+        }
+        self.give_credit(id);
+    }
+
+    /// Forgets a delivery that its publisher has settled.
+    pub(super) fn on_sender_settled(&mut self, handle: LinkHandle, delivery_id: Serial) {
+        if let Some(Link {
+            id,
+            kind: LinkKind::Publisher(publisher),
+            ..
+        }) = self.links.by_handle(handle)
+            && let Some(resumable) = &publisher.resumable
+        {
+            let id = id.publisher();
+            resumable.link.settle(resumable.owner, delivery_id);
+            self.give_credit(id);
+        }
+    }
+
+    /// Handles what became of a message on a link that outlives its connection, or outlived its session:
+    /// the publisher is told wherever it has the link attached.
+    #[cold]
+    pub(super) fn on_resumable_published(
+        &mut self,
+        id: PublisherId,
+        (token, outcome): (u64, &PublishOutcome),
+        lsn: Lsn,
+    ) {
+        let Some(resumable) = self.resumable(id) else {
+            return;
+        };
+        let link = Arc::clone(&resumable.link);
+        // The token is the delivery-id, see `publish`.
+        let delivery_id = u32::try_from(token).unwrap_or_default();
+        if is_none_of_delivery(outcome) {
+            // It ends its link, if that is there; if not the message is to be sent again.
+            link.undo((id, delivery_id));
+            return self.tell_published(id, Serial(delivery_id), outcome);
+        }
+        let decision = Decision::Published(outcome.clone());
+        match link.decide((id, delivery_id), &decision, lsn) {
+            ToTell::Known => self.tell_published(id, Serial(delivery_id), outcome),
+            ToTell::Nobody => self.uncount_pending(id),
+            ToTell::At(owner, here) if owner.connection == self.id => {
+                self.uncount_pending(id);
+                if lsn <= self.durable {
+                    self.tell_published(owner.publisher, here, outcome);
+                }
+            }
+            ToTell::At(owner, here) => {
+                self.uncount_pending(id);
+                self.batch.push(Work::Command(Command::PublisherTell {
+                    connection: owner.connection,
+                    publisher: owner.publisher,
+                    news: PublisherNews::Published {
+                        token: here.0.into(),
+                        outcome: outcome.clone(),
+                        lsn,
+                    },
+                }));
+            }
+        }
+    }
+
+    /// A link that outlives this connection, attached or not.
+    fn resumable(&mut self, id: PublisherId) -> Option<&Resumable> {
+        let departed = self.departed.iter();
+        let mut departed = departed.map(|departed| &*departed.resumable);
+        match self.links.publisher(id) {
+            Some((_, publisher)) => publisher.resumable.as_deref(),
+            None => departed.find(|resumable| resumable.owner.publisher == id),
+        }
+    }
+}
+
+/// Leaving.
+impl Gateway {
+    /// Handles the end of a link that may outlive it.
+    pub(super) fn leave_resumable(&mut self, now: Millis, link: &mut Link, end: LinkEnd) {
+        let LinkKind::Publisher(publisher) = &mut link.kind else {
+            return;
+        };
+        let Some(resumable) = publisher.resumable.take() else {
+            return;
+        };
+        match end {
+            LinkEnd::Closed => {
+                let links = &self.environment.resumable;
+                links.forget(&resumable.key, resumable.owner);
+            }
+            LinkEnd::Detached | LinkEnd::SessionEnded => {
+                let begins = resumable.expiry.begins(end).then_some(now);
+                resumable.link.suspend(resumable.owner, begins);
+            }
+        }
+        let session = link.session;
+        let concerns = |departed: &Departed| {
+            let resumable = &departed.resumable;
+            resumable.link.concerns(resumable.owner)
+        };
+        self.departed.retain(concerns);
+        self.departed.push(Departed { session, resumable });
+    }
+
+    /// Begins the time of links that ended before their session.
+    pub(super) fn end_resumable_of(&self, now: Millis, session: SessionHandle) {
+        let ended = |departed: &&Departed| departed.session == session;
+        for Departed { resumable, .. } in self.departed.iter().filter(ended) {
+            if resumable.expiry.begins(LinkEnd::SessionEnded) {
+                resumable.link.suspend(resumable.owner, Some(now));
+            }
+        }
+    }
+
+    /// Suspends all links that outlive their connection, which is gone.
+    pub(super) fn suspend_resumable(&self, now: Millis) {
+        let attached = self.links.iter().filter_map(|link| match &link.kind {
+            LinkKind::Publisher(publisher) => publisher.resumable.as_deref(),
+            LinkKind::Consumer(_)
+            | LinkKind::Controller(_)
+            | LinkKind::Request(_)
+            | LinkKind::Response(_)
+            | LinkKind::PutToken(_)
+            | LinkKind::TokenStatus(_) => None,
+        });
+        let departed = self.departed.iter().map(|departed| &*departed.resumable);
+        for resumable in attached.chain(departed) {
+            resumable.link.suspend(resumable.owner, Some(now));
+        }
+    }
+
+    /// Notes the outcomes that the publishers of a closed connection were not told, durable or not. To be
+    /// called when the core has all that they published.
+    pub fn keep_outcomes(&mut self) {
+        if self.failed {
+            return;
+        }
+        let answers = std::mem::take(&mut self.waiting);
+        let answers = answers.into_iter().filter_map(|(_, answer)| match answer {
+            AwaitedAnswer::Effect(effect) => Some(effect),
+            AwaitedAnswer::Response(..) => None,
+        });
+        let effects = std::mem::take(&mut self.batch.effects);
+        for effect in answers.chain(effects) {
+            if let Effect::Published {
+                publisher,
+                token,
+                outcome,
+                lsn,
+            } = effect
+            {
+                self.on_resumable_published(publisher, (token, &outcome), lsn);
+            }
+        }
+    }
+}
+
+const fn owner_of(connection: ConnectionId, id: LinkId) -> Owner {
+    Owner {
+        connection,
+        publisher: id.publisher(),
+    }
+}
+
+/// The state of a delivery with this outcome.
+fn state_of(to: &Destination, decision: Decision) -> Option<DeliveryState> {
+    match decision {
+        Decision::Published(outcome) => verdict(to, &outcome).0,
+        Decision::Refused(state) => Some(state),
+    }
+}
+
+/// Whether this ends the publisher's link, and is no state of the delivery.
+const fn is_none_of_delivery(outcome: &PublishOutcome) -> bool {
+    match outcome {
+        PublishOutcome::Internal { .. } | PublishOutcome::Forbidden { .. } => true,
+        PublishOutcome::Accepted
+        | PublishOutcome::Unroutable
+        | PublishOutcome::QueueFull { .. }
+        | PublishOutcome::TooManyQueues(_)
+        | PublishOutcome::NoExchange { .. } => false,
+    }
+}
