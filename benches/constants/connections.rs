@@ -96,6 +96,8 @@ fn attach(number: u64) -> Attach {
     Attach {
         name: format!("link-{number}"),
         handle: Handle(0),
+        unsettled: None,
+        incomplete_unsettled: false,
         initial_delivery_count: Some(0),
         role: Role::Sender,
         snd_settle_mode: SenderSettleMode::Mixed,

@@ -162,6 +162,8 @@ fn attach(role: Role, address: &str) -> Attach {
     Attach {
         name: address.to_owned(),
         handle: Handle(0),
+        unsettled: None,
+        incomplete_unsettled: false,
         initial_delivery_count: matches!(role, Role::Sender).then_some(0),
         role,
         snd_settle_mode: SenderSettleMode::Mixed,

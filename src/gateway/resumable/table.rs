@@ -144,6 +144,14 @@ impl ResumableLinks {
     }
 }
 
+#[cfg(test)]
+impl ResumableLinks {
+    /// Number of links.
+    pub(in crate::gateway) fn len(&self) -> usize {
+        self.table.lock().links.len()
+    }
+}
+
 impl Table {
     fn remove(&mut self, key: &LinkKey) {
         let Some(link) = self.links.remove(key) else {

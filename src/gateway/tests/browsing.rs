@@ -153,7 +153,7 @@ fn a_connection_that_breaks_takes_nothing_with_it() {
     }
     scene.clients[reader]
         .gateway
-        .handle_disconnect(crate::gateway::Written::Part);
+        .handle_disconnect(scene.now, crate::gateway::Written::Part);
     scene.drive();
     assert_eq!(scene.counts("q"), (2, 0));
     scene.consumer(other, "q", 10);

@@ -79,7 +79,9 @@ fn what_a_lost_connection_held_comes_alone_and_marked_as_suspect() {
     let lost = scene.client();
     scene.consumer(lost, "q", 10);
     assert_eq!(scene.deliveries(lost).len(), 2);
-    scene.clients[lost].gateway.handle_disconnect(Written::All);
+    scene.clients[lost]
+        .gateway
+        .handle_disconnect(scene.now, Written::All);
     scene.drive();
     assert_eq!(scene.counts("q"), (2, 0));
     let link = scene.consumer(client, "q", 10);
@@ -118,7 +120,7 @@ fn message_that_never_left_comes_back_uncounted() {
     );
     scene.clients[reader]
         .gateway
-        .handle_disconnect(Written::Nothing);
+        .handle_disconnect(scene.now, Written::Nothing);
     scene.drive();
     assert_eq!(scene.counts("q"), (1, 0));
     scene.consumer(other, "q", 1);

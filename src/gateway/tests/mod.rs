@@ -11,6 +11,7 @@ mod groups;
 mod pieces;
 mod presettled;
 mod publish;
+mod recovery;
 mod rights;
 mod streaming_body;
 mod subscriptions;

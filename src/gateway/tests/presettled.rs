@@ -51,7 +51,9 @@ fn what_the_socket_did_not_take_comes_back_uncounted(
     scene.clients[reader].engine.set_credit(link, 2);
     // The output is with the driver, which has not told that it is written.
     scene.turn(reader);
-    scene.clients[reader].gateway.handle_disconnect(written);
+    scene.clients[reader]
+        .gateway
+        .handle_disconnect(scene.now, written);
     scene.drive();
     assert_eq!(scene.counts("q"), (ready, 0));
     let drops = &scene.core.counters().drops;

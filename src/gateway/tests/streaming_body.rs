@@ -188,7 +188,7 @@ fn pieces_of_a_message_whose_end_never_comes_are_let_go() {
     let (mut scene, body_store, client) = in_the_middle(false);
     scene.clients[client]
         .gateway
-        .handle_disconnect(Written::All);
+        .handle_disconnect(scene.now, Written::All);
     scene.turn(client);
     scene.clients.clear();
     assert_eq!(body_store.released(), body_store.names());

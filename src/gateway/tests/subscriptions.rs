@@ -306,7 +306,9 @@ fn a_durable_subscription_outlives_its_link_and_its_connection_until_it_is_close
     assert_eq!(bodies(&mut scene, ada, link), ["missed"]);
 
     // The same client id on another connection, after the first is lost.
-    scene.clients[ada].gateway.handle_disconnect(Written::All);
+    scene.clients[ada]
+        .gateway
+        .handle_disconnect(scene.now, Written::All);
     scene.drive();
     let again = scene.client_named("ada.b");
     let (link, _) = subscribe(&mut scene, again, attach()).unwrap();

@@ -665,6 +665,8 @@ pub(super) fn sender(name: &str, address: Option<&str>) -> Attach {
             address: address.map(Into::into),
             ..Target::default()
         }))),
+        unsettled: None,
+        incomplete_unsettled: false,
         initial_delivery_count: Some(0),
         max_message_size: None,
         offered_capabilities: None,

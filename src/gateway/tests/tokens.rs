@@ -290,7 +290,7 @@ proptest! {
             world.drive();
         } else {
             world.drive();
-            world.scene.clients[client].gateway.handle_disconnect(Written::All);
+            world.scene.clients[client].gateway.handle_disconnect(world.scene.now, Written::All);
             world.drive();
         }
         world.scene.clients[client].gateway.sent.check();

@@ -249,6 +249,8 @@ pub(super) fn sender(name: &str) -> Attach {
             address: Some("/queues/q".into()),
             ..Target::default()
         }))),
+        unsettled: None,
+        incomplete_unsettled: false,
         initial_delivery_count: Some(0),
         max_message_size: None,
         offered_capabilities: None,

@@ -196,6 +196,8 @@ fn attach(role: Role, queue: &str) -> Attach {
             address: target,
             ..Target::default()
         }))),
+        unsettled: None,
+        incomplete_unsettled: false,
         initial_delivery_count: sends.then_some(0),
         max_message_size: None,
         offered_capabilities: None,

@@ -141,8 +141,7 @@ pub struct Attach {
     pub source: Option<Box<Source>>,
     /// Where messages go to; none: null, as in a refusal.
     pub target: Option<Box<TargetArchetype>>,
-    /// The encoded map of the deliveries that the end has not settled; none: it has none. Of a peer's
-    /// only where it is the sender. [AMQP 2.6.13]
+    /// The encoded map of the deliveries that the end has not settled; none: it has none. [AMQP 2.6.13]
     pub unsettled: Option<Bytes>,
     /// Whether that map has not all of them, since they do not fit into a frame.
     pub incomplete_unsettled: bool,
@@ -205,8 +204,7 @@ impl Attach {
     }
 
     fn read_back(&mut self, list: &mut ListReader<'_>) -> Result<(), PerformativeError> {
-        let unsettled = list.raw()?.filter(|_| self.role == Role::Sender);
-        self.unsettled = unsettled.map(Bytes::copy_from_slice);
+        self.unsettled = list.raw()?.map(Bytes::copy_from_slice);
         self.incomplete_unsettled = list.lenient(Reader::bool)?.unwrap_or(false);
         self.initial_delivery_count = list.optional("initial-delivery-count", Reader::uint)?;
         self.max_message_size = list.optional("max-message-size", Reader::ulong)?;

@@ -66,6 +66,7 @@ fn hot_performatives_survive_a_round_trip() {
     }));
     survives(&Performative::Transfer(Transfer {
         handle: 3,
+        tag: wire::performative::DeliveryTag::default(), // 33 bytes are too many for one
         delivery_id: Some(Serial(0)),
         tag_bytes: Some(33),
         message_format: Some(0),
@@ -193,6 +194,7 @@ fn answer_fields(
         snd_settle_mode: Some(SenderSettleMode::Unsettled),
         rcv_settle_mode: fields.rcv_settle_mode.clone(),
         initial_delivery_count: Some(Serial(0xffff_fffb)),
+        unsettled: 0,
         peer: fields,
     };
     let mut out = Vec::new();
@@ -675,6 +677,7 @@ fn terminus_of_the_peer_itself_is_repeated_as_it_is() {
         snd_settle_mode: None,
         rcv_settle_mode: None,
         initial_delivery_count: None,
+        unsettled: 0,
         peer: &fields,
     };
     let mut out = Vec::new();
@@ -715,6 +718,7 @@ fn a_coordinator_survives_a_round_trip() {
             snd_settle_mode: None,
             rcv_settle_mode: None,
             initial_delivery_count: None,
+            unsettled: 0,
             peer: &fields,
         };
         let answer = AttachAnswer {
