@@ -124,31 +124,8 @@ pub enum Command {
         /// The consumer that it concerns.
         consumer: ConsumerId,
     },
-    /// A publisher has published to the address of a queue: it is told when that queue is deleted.
-    PublisherFollow {
-        /// The connection that the publisher's link belongs to.
-        connection: ConnectionId,
-        /// The publisher that it concerns.
-        publisher: PublisherId,
-        /// The name of the queue in the publisher's address.
-        queue: Name,
-    },
-    /// The link of a publisher that follows a queue was detached.
-    PublisherLeave {
-        /// The connection that the publisher's link belonged to.
-        connection: ConnectionId,
-        /// The publisher that it concerns.
-        publisher: PublisherId,
-    },
-    /// A connection tells another one of a publisher's link that both had attached.
-    PublisherTell {
-        /// The connection that is told.
-        connection: ConnectionId,
-        /// Its publisher.
-        publisher: PublisherId,
-        /// What is told.
-        news: PublisherNews,
-    },
+    /// What concerns the link of a publisher.
+    Publisher(PublisherCommand),
     /// A request about one queue.
     Queue(QueueCommand),
     /// A request about exchanges, bindings or policies.
@@ -173,6 +150,36 @@ impl Command {
             _ => None,
         }
     }
+}
+
+/// What concerns the links of publishers.
+#[derive(Debug)]
+pub enum PublisherCommand {
+    /// A publisher has published to the address of a queue: it is told when that queue is deleted.
+    Follow {
+        /// The connection that the publisher's link belongs to.
+        connection: ConnectionId,
+        /// The publisher that it concerns.
+        publisher: PublisherId,
+        /// The name of the queue in the publisher's address.
+        queue: Name,
+    },
+    /// The link of a publisher that follows a queue was detached.
+    Leave {
+        /// The connection that the publisher's link belonged to.
+        connection: ConnectionId,
+        /// The publisher that it concerns.
+        publisher: PublisherId,
+    },
+    /// A connection tells another one of a publisher's link that both had attached.
+    Tell {
+        /// The connection that is told.
+        connection: ConnectionId,
+        /// The publisher, as that connection has it.
+        publisher: PublisherId,
+        /// What is told.
+        news: PublisherNews,
+    },
 }
 
 /// What a connection tells another one of a publisher's link that both had attached.

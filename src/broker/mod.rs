@@ -48,8 +48,8 @@ pub use self::core::{
 };
 pub use argument_value::value_bytes;
 pub use command::{
-    Browse, Command, Commit, Consume, Destination, Outcome, Publish, PublisherNews, QueueCommand,
-    Settle, SettleRun, Target, TopologyCommand, UpkeepCommand,
+    Browse, Command, Commit, Consume, Destination, Outcome, Publish, PublisherCommand,
+    PublisherNews, QueueCommand, Settle, SettleRun, Target, TopologyCommand, UpkeepCommand,
 };
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueChurn, QueueCounters, Settled};
 pub use dead_letter::dead_letter_route;

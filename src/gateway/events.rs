@@ -10,7 +10,8 @@ use super::resumable::LinkEnd;
 use super::work::{Ask, Leaving, Work};
 use crate::base::{Millis, Now, PublisherId, SessionId, invariant, uncount};
 use crate::broker::{Command, Effect, PublishOutcome, Reply};
-use crate::link::{Arrived, Event, LinkHandle, SessionHandle};
+use crate::link::{Arrived, Event, Fates, LinkHandle, SessionHandle};
+use crate::wire::performative::Error;
 
 impl Gateway {
     /// Handles the engine's events.
@@ -61,7 +62,7 @@ impl Gateway {
             Event::Opened(open) => self.on_opened(now, &open),
             Event::SessionBegun { session } => self.on_session_begun(session),
             Event::SessionEnded { session, fates, .. } => {
-                self.on_session_ended(now.mono, session, (&fates.unsent, &fates.unsettled));
+                self.on_session_ended(now.mono, session, &fates);
             }
             Event::Attached {
                 link,
@@ -74,12 +75,7 @@ impl Gateway {
                 closed,
                 error,
                 fates,
-            } => {
-                let end = LinkEnd::of_detach(closed, error.as_deref());
-                let is_closed = closed && error.is_none();
-                let ended = (link, is_closed, end);
-                self.on_detached(now.mono, ended, (&fates.unsent, &fates.unsettled));
-            }
+            } => self.on_detached(now.mono, link, (closed, error.as_deref()), &fates),
             Event::Posted(posted) => self.on_posted(*posted),
             Event::Partial { link } => self.on_partial(link),
             Event::Aborted { link } => self.on_aborted(link),
@@ -160,7 +156,7 @@ impl Gateway {
         &mut self,
         now: Millis,
         session: SessionHandle,
-        (unsent, unsettled): (&[u64], &[u64]),
+        Fates { unsent, unsettled }: &Fates,
     ) {
         let Some(id) = self.sessions.remove(&session) else {
             return invariant!(broken, "a session that ends has begun");
@@ -196,17 +192,18 @@ impl Gateway {
         self.end_resumable_of(now, session);
     }
 
-    /// Handles the end of a link; `is_closed`: its peer closed it, without an error.
+    /// Handles the end of a link: whether it was closed, and the error.
     fn on_detached(
         &mut self,
         now: Millis,
-        (handle, is_closed, end): (LinkHandle, bool, LinkEnd),
-        (unsent, unsettled): (&[u64], &[u64]),
+        handle: LinkHandle,
+        (closed, error): (bool, Option<&Error>),
+        Fates { unsent, unsettled }: &Fates,
     ) {
         let Some(mut link) = self.links.remove(handle) else {
             return; // its attach was refused
         };
-        self.leave_resumable(now, &mut link, end);
+        self.leave_resumable(now, &mut link, LinkEnd::of_detach(closed, error));
         self.streams.forget(handle);
         self.forget_publisher(&link);
         let presettled = link.kind.take_presettled();
@@ -231,7 +228,8 @@ impl Gateway {
             self.batch.push(Work::Leave(leaving));
         }
         if let LinkKind::Consumer(consumer) = &link.kind
-            && is_closed
+            && closed
+            && error.is_none()
         {
             self.close_subscription(consumer);
         }

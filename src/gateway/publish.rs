@@ -16,7 +16,7 @@ use crate::access::{Right, TopicPermissions};
 use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 use crate::base::{Name, Serial};
 use crate::broker::router::DEFAULT_EXCHANGE;
-use crate::broker::{Command, Publish, Target};
+use crate::broker::{Command, Publish, PublisherCommand, Target};
 use crate::link::{Arrived, LinkHandle, Payload};
 use crate::message::{DeliveryTime, Directions, Message, MessageError, Route};
 use crate::wire::performative::{DeliveryState, Error};
@@ -156,11 +156,13 @@ impl Gateway {
         let publisher = self.links.publisher(id.publisher());
         let follow = publisher.and_then(|(_, publisher)| publisher.published(settled));
         if let Some(queue) = follow {
-            self.batch.push(Work::Command(Command::PublisherFollow {
-                connection: self.id,
-                publisher: id.publisher(),
-                queue,
-            }));
+            self.batch.push(Work::Command(Command::Publisher(
+                PublisherCommand::Follow {
+                    connection: self.id,
+                    publisher: id.publisher(),
+                    queue,
+                },
+            )));
         }
     }
 

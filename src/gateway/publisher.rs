@@ -13,7 +13,7 @@ use crate::access::TopicPermissions;
 use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
 use crate::base::{Lsn, Name, PublisherId, Serial, uncount};
 use crate::broker::router::DEFAULT_EXCHANGE;
-use crate::broker::{Command, PublishOutcome, Target};
+use crate::broker::{Command, PublishOutcome, PublisherCommand, Target};
 use crate::message::Route;
 use crate::wire::performative::{DeliveryState, Error};
 
@@ -184,10 +184,11 @@ impl Gateway {
         if let LinkKind::Publisher(publisher) = &link.kind
             && publisher.follows
         {
-            self.batch.push(Work::Command(Command::PublisherLeave {
-                connection: self.id,
-                publisher: link.id.publisher(),
-            }));
+            self.batch
+                .push(Work::Command(Command::Publisher(PublisherCommand::Leave {
+                    connection: self.id,
+                    publisher: link.id.publisher(),
+                })));
         }
     }
 

@@ -8,7 +8,8 @@ use crate::broker::argument_value::check_weight;
 use crate::broker::arguments::QueueProperties;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::{
-    Command, Effect, Error, ObjectKind, QueueCommand, Reply, TopologyCommand, UpkeepCommand,
+    Command, Effect, Error, ObjectKind, PublisherCommand, QueueCommand, Reply, TopologyCommand,
+    UpkeepCommand,
 };
 use crate::deaths::How;
 
@@ -57,20 +58,7 @@ impl Core {
             Command::SessionEnd { session } => self.session_end(turn, session, How::SessionEnded),
             Command::ConnectionClose { connection } => self.connection_close(turn, connection),
             Command::ConsumerDetach { consumer } => self.consumer_detach(turn, consumer, None),
-            Command::PublisherFollow {
-                connection,
-                publisher,
-                queue,
-            } => self.publisher_follow(connection, publisher, &queue),
-            Command::PublisherLeave {
-                connection,
-                publisher,
-            } => self.publishers.leave(connection, publisher),
-            Command::PublisherTell {
-                connection,
-                publisher,
-                news,
-            } => turn.tell_publisher(connection, publisher, news),
+            Command::Publisher(command) => self.handle_publisher(turn, command),
             Command::Consume(consume) => return self.consume(turn.now, consume),
             Command::Subscribe(subscribe) => return self.subscribe(turn, *subscribe),
             Command::Browse(browse) => return self.browse_attach(browse),
@@ -100,6 +88,26 @@ impl Core {
         if self.alarm {
             let alarm = Effect::Alarm { raised: true };
             turn.effects.outgoing.push((connection, alarm));
+        }
+    }
+
+    /// Handles what concerns the links of publishers.
+    fn handle_publisher(&mut self, turn: &mut Turn<'_>, command: PublisherCommand) {
+        match command {
+            PublisherCommand::Follow {
+                connection,
+                publisher,
+                queue,
+            } => self.publisher_follow(connection, publisher, &queue),
+            PublisherCommand::Leave {
+                connection,
+                publisher,
+            } => self.publishers.leave(connection, publisher),
+            PublisherCommand::Tell {
+                connection,
+                publisher,
+                news,
+            } => turn.tell_publisher(connection, publisher, news),
         }
     }
 

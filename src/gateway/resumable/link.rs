@@ -293,8 +293,8 @@ impl ResumableLink {
         let timeout_ms = u64::from(state.timeout_s) * 1_000;
         let expiry = begins.map_or(Expiry::Later, |now| Expiry::At(now.plus(timeout_ms)));
         let is_its = match state.place {
-            Place::Attached(by) => by == owner,
-            Place::Suspended {
+            Place::Attached(by)
+            | Place::Suspended {
                 owner: by,
                 expiry: Expiry::Later,
             } => by == owner,

@@ -22,7 +22,7 @@ use super::publisher::{Destination, verdict};
 use super::work::Work;
 use crate::base::limits::RESUMABLE_TIMEOUT_MAX_S;
 use crate::base::{ConnectionId, Lsn, Millis, PublisherId, Serial};
-use crate::broker::{Command, Effect, PublishOutcome, PublisherNews};
+use crate::broker::{Command, Effect, PublishOutcome, PublisherCommand, PublisherNews};
 use crate::link::{Arrived, LinkHandle, Resumed, SessionHandle, Tagged};
 use crate::wire::performative::{
     Attach, AttachAnswer, DeliveryState, Error, LinkError, ReceiverSettleMode, SenderSettleMode,
@@ -63,7 +63,7 @@ impl ExpiryPolicy {
 /// How an attached link ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LinkEnd {
-    /// For good.
+    /// The peer or the broker closed it: it is not attached again.
     Closed,
     /// It may be attached again.
     Detached,
@@ -223,11 +223,12 @@ impl Gateway {
         if from.connection == self.id {
             return self.on_publisher_stolen(from.publisher);
         }
-        self.batch.push(Work::Command(Command::PublisherTell {
-            connection: from.connection,
-            publisher: from.publisher,
-            news: PublisherNews::Stolen,
-        }));
+        self.batch
+            .push(Work::Command(Command::Publisher(PublisherCommand::Tell {
+                connection: from.connection,
+                publisher: from.publisher,
+                news: PublisherNews::Stolen,
+            })));
     }
 
     /// Detaches a link that was attached again elsewhere.
@@ -382,15 +383,16 @@ impl Gateway {
             }
             ToTell::At(owner, here) => {
                 self.uncount_pending(id);
-                self.batch.push(Work::Command(Command::PublisherTell {
-                    connection: owner.connection,
-                    publisher: owner.publisher,
-                    news: PublisherNews::Published {
-                        token: here.0.into(),
-                        outcome: outcome.clone(),
-                        lsn,
-                    },
-                }));
+                self.batch
+                    .push(Work::Command(Command::Publisher(PublisherCommand::Tell {
+                        connection: owner.connection,
+                        publisher: owner.publisher,
+                        news: PublisherNews::Published {
+                            token: here.0.into(),
+                            outcome: outcome.clone(),
+                            lsn,
+                        },
+                    })));
             }
         }
     }

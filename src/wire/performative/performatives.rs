@@ -237,7 +237,7 @@ impl Composite for Attach {
         list.field(self.source.as_deref(), composite::write);
         list.field(self.target.as_deref(), |out, target| target.write(out));
         list.field(self.unsettled.as_deref(), |out, map| {
-            out.extend_from_slice(map)
+            out.extend_from_slice(map);
         });
         list.field(self.incomplete_unsettled.then_some(true), write_bool);
         list.field(self.initial_delivery_count, write_uint);

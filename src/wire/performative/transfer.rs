@@ -129,7 +129,7 @@ impl Transfer {
         match self.tag_bytes {
             None => wire::write_null(out),
             Some(bytes) if bytes == self.tag.as_slice().len() => {
-                wire::write_binary(out, self.tag.as_slice())
+                wire::write_binary(out, self.tag.as_slice());
             }
             Some(bytes) => wire::write_binary(out, &vec![0; bytes]),
         }

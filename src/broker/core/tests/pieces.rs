@@ -362,11 +362,11 @@ fn those_at_a_queue_that_is_deleted_are_told_in_pieces_each_once() {
     s.queue("q", &[]);
     connect_many(&mut s, 300, 0);
     for id in 1..=300 {
-        s.apply(Command::PublisherFollow {
+        s.apply(Command::Publisher(PublisherCommand::Follow {
             connection: CONNECTION,
             publisher: PublisherId(id),
             queue: Name::from("q"),
-        });
+        }));
     }
     let delete = Command::Queue(QueueCommand::Delete {
         connection: None,
