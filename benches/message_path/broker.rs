@@ -140,6 +140,7 @@ fn options() -> GatewayOptions {
         death_evidence: EvidenceLevel::default(),
         key_rule: KeyRule::Specification,
         delivery_times: true,
+        link_recovery: true,
         subscriptions: true,
         auto_create: Vec::new(),
         temporary_prefix: "amq.gen-".to_owned(),

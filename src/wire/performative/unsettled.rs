@@ -23,7 +23,7 @@ impl DeliveryTag {
         Some(tag)
     }
 
-    /// Its bytes.
+    /// The bytes that the sender chose.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.length.into()).unwrap_or_default()
     }

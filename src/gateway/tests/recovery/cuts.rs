@@ -115,7 +115,7 @@ impl Publisher {
                 let tag = self.next_tag;
                 self.next_tag += 1;
                 self.write(tag, false);
-                if tag % 3 == 0 {
+                if tag.is_multiple_of(3) {
                     self.world.drive();
                 }
             }
@@ -131,7 +131,7 @@ impl Publisher {
             Step::Cut => {
                 self.take();
                 self.told.clear(); // what it was told it forgets again
-                self.cut(self.next_tag % 2 == 0);
+                self.cut(self.next_tag.is_multiple_of(2));
             }
             Step::Durable => self.world.durable = Lsn(self.world.durable.0 + 3),
             Step::Late => {

@@ -374,7 +374,7 @@ pub(super) fn lifetime(answer: &Attach) -> (Option<String>, u32) {
     match answer.target.as_deref() {
         Some(TargetArchetype::Target(target)) => {
             let policy = target.expiry_policy.as_ref();
-            (policy.map(|policy| policy.to_string()), target.timeout_s)
+            (policy.map(ToString::to_string), target.timeout_s)
         }
         other => panic!("{other:?}"),
     }
