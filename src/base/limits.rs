@@ -44,8 +44,8 @@ pub const RESUMABLE_DELIVERIES_MIN: u32 = 16;
 /// What the unsettled deliveries of all such links of one user take, in bytes, before each link gets
 /// credit for [`RESUMABLE_DELIVERIES_MIN`] only.
 pub const RESUMABLE_USER_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Longest time that a link is kept after its connection, in seconds; it is told in the answer.
-pub const RESUMABLE_TIMEOUT_MAX_S: u32 = 24 * 3600;
+/// Longest time that a link is kept after its connection, in milliseconds; it is told in the answer.
+pub const RESUMABLE_TIMEOUT_MAX_MS: u32 = 24 * 3_600_000;
 /// Memory of an unsettled delivery of a link that outlives its connection, about, in bytes.
 pub const RESUMABLE_DELIVERY_BYTES: u64 = 256;
 /// What the attaches of one connection may keep as long as their links live, in bytes: names,

@@ -20,7 +20,7 @@ use super::links::{Link, LinkId, LinkKind};
 use super::publish::Refusal;
 use super::publisher::{Destination, verdict};
 use super::work::Work;
-use crate::base::limits::RESUMABLE_TIMEOUT_MAX_S;
+use crate::base::limits::RESUMABLE_TIMEOUT_MAX_MS;
 use crate::base::{ConnectionId, Lsn, Millis, PublisherId, Serial};
 use crate::broker::{Command, Effect, PublishOutcome, PublisherCommand, PublisherNews};
 use crate::link::{Arrived, LinkHandle, Resumed, SessionHandle, Tagged};
@@ -32,6 +32,9 @@ use crate::wire::performative::{
 use link::{Decision, NotTaken, Owner, ResumableLink, ToTell};
 pub(super) use table::ResumableLinks;
 use table::{Claim, LinkKey, Wanted};
+
+/// Longest time that a link is kept after its connection, in seconds as termini have it.
+const TIMEOUT_MAX_S: u32 = RESUMABLE_TIMEOUT_MAX_MS / 1_000;
 
 /// When the time of a link begins that is kept after its connection. [AMQP 3.5.6]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,7 +141,7 @@ impl Gateway {
             Some("link-detach") => (ExpiryPolicy::LinkDetach, target.timeout_s),
             None | Some("session-end") => (ExpiryPolicy::SessionEnd, target.timeout_s),
             Some("connection-close") => (ExpiryPolicy::ConnectionClose, target.timeout_s),
-            Some("never") => (ExpiryPolicy::ConnectionClose, RESUMABLE_TIMEOUT_MAX_S),
+            Some("never") => (ExpiryPolicy::ConnectionClose, TIMEOUT_MAX_S),
             Some(_) => return Ok(None),
         };
         if timeout_s == 0 {
@@ -150,7 +153,7 @@ impl Gateway {
         let mut tags = tags.unwrap_or_default();
         tags.sort_unstable();
         let wanted = Wanted {
-            timeout_s: timeout_s.min(RESUMABLE_TIMEOUT_MAX_S),
+            timeout_s: timeout_s.min(TIMEOUT_MAX_S),
             tags,
             is_incomplete: attach.incomplete_unsettled,
         };
