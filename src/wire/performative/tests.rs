@@ -542,10 +542,15 @@ fn transfer_frames_are_read_back() {
             assert_eq!((header.size, header.channel), (frame.len(), 0x0102));
             let (performative, used) = decode(&frame[header.body..]).unwrap();
             assert_eq!(&frame[header.body + used..], payload);
+            let tag = match &performative {
+                Performative::Transfer(transfer) => transfer.tag,
+                other => panic!("{other:?}"),
+            };
             let expect = Transfer {
                 handle,
                 delivery_id: begins.then_some(Serial(id)),
                 tag_bytes: begins.then_some(if settled { 0 } else { 4 }),
+                tag,
                 message_format: begins.then_some(format),
                 settled: begins.then_some(settled),
                 more,
@@ -699,7 +704,8 @@ fn terminus_of_the_peer_itself_is_repeated_as_it_is() {
 fn a_transfer_in_a_transaction_survives_a_round_trip() {
     survives(&Performative::Transfer(Transfer {
         delivery_id: Some(Serial(1)),
-        tag_bytes: Some(1),
+        tag_bytes: Some(3),
+        tag: wire::performative::DeliveryTag::new(b"tag").unwrap(),
         txn_id: Some(Box::from(*b"txn")),
         ..Transfer::default()
     }));

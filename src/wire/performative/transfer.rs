@@ -478,6 +478,7 @@ mod tests {
                     handle: whole.handle,
                     delivery_id: Some(whole.delivery_id),
                     tag_bytes: transfer.tag_bytes.filter(|bytes| *bytes <= 32),
+                    tag: transfer.tag,
                     message_format: transfer.message_format,
                     settled: transfer.settled,
                     ..Transfer::default()
