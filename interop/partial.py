@@ -68,8 +68,8 @@ PARTIAL = {
 
 
 # Scenarios that only some clients have; the table shows `-` for the others.
-ONLY = {"browse": ("proton", "qpid-jms"), "transactions": ("proton", "qpid-jms"), "references": ("proton",),
-        "topics": ("qpid-jms",), "sql": ("proton",)}
+ONLY = {"browse": ("proton", "qpid-jms"), "transactions": ("proton", "protonj2", "qpid-jms"),
+        "references": ("proton",), "topics": ("qpid-jms",), "sql": ("proton",)}
 
 
 def has(client, scenario):

@@ -37,6 +37,7 @@ final class Links {
         SCENARIOS.put("deleted", Links::deleted);
         SCENARIOS.put("dynamic", Links::dynamic);
         SCENARIOS.put("selector", Links::selector);
+        SCENARIOS.put("transactions", Links::transactions);
     }
 
     private static void publishNumbers(Scene scene, String queue, int count) throws Exception {
@@ -212,6 +213,37 @@ final class Links {
         for (String colour : List.of("blue", "green", "blue")) {
             Scene.bodyIs(colour, rest);
         }
+    }
+
+    private static void transactions(Scene scene) throws Exception {
+        String queue = scene.queue("");
+        var session = scene.connection.openSession();
+        session.openFuture().get(TIMEOUT_MS, TimeUnit.MILLISECONDS);
+        var sender = Scene.opened(session.openSender("/queues/" + queue));
+        session.beginTransaction();
+        sender.send(Message.create("1"));
+        sender.send(Message.create("2"));
+        equal("before the commit", scene.count(queue), 0L);
+        session.commitTransaction();
+        equal("after the commit", scene.count(queue), 2L);
+        session.beginTransaction();
+        sender.send(Message.create("never"));
+        session.rollbackTransaction();
+        equal("after the rollback", scene.count(queue), 2L);
+        var receiver = Scene.opened(session.openReceiver("/queues/" + queue, Scene.options(0)));
+        session.beginTransaction();
+        comes(receiver, "1", 0, true).accept();
+        session.rollbackTransaction();
+        session.beginTransaction();
+        comes(receiver, "1", 1, false).accept();
+        sender.send(Message.create("3"));
+        session.commitTransaction();
+        session.beginTransaction();
+        comes(receiver, "2", 0, true).accept();
+        comes(receiver, "3", 0, true).accept();
+        session.commitTransaction();
+        equal("left in the queue", scene.count(queue), 0L);
+        session.close();
     }
 
     private Links() {}
