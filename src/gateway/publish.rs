@@ -144,7 +144,7 @@ impl Gateway {
         }
     }
 
-    pub(super) fn publish(&mut self, id: LinkId, publish: Publish) {
+    fn publish(&mut self, id: LinkId, publish: Publish) {
         let settled = publish.settled;
         self.batch.push(Work::Command(Command::Publish(publish)));
         self.count_published(id, settled);

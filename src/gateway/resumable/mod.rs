@@ -270,7 +270,8 @@ impl Gateway {
         match (taken, way) {
             (Ok(()), Ok((way, message))) => {
                 let publish = self.publish_of(id, (delivery_id, settled), way, message);
-                self.publish(id, publish);
+                self.batch.push(Work::Command(Command::Publish(publish)));
+                self.count_published(id, settled);
             }
             (Ok(()), Err(refusal)) => {
                 if let Refusal::Outcome(state) = &refusal {
