@@ -37,39 +37,56 @@ pub struct Transfer {
     pub txn_id: Option<Box<[u8]>>,
 }
 
+/// The fields that nearly all transfers have, and no other.
+#[derive(Clone, Copy, Debug)]
+struct CommonFields<'a> {
+    handle: u32,
+    delivery_id: Option<Serial>,
+    tag: Option<&'a [u8]>,
+    message_format: Option<u32>,
+    settled: Option<bool>,
+    more: bool,
+}
+
+impl<'a> CommonFields<'a> {
+    /// Reads a transfer with only the most common fields, in the form of the fast path.
+    #[inline]
+    fn read(mut list: FastFields<'a>) -> Result<Self, NotFast> {
+        let common = Self {
+            handle: list.uint()?.ok_or(NotFast)?,
+            delivery_id: list.uint()?.map(Serial),
+            tag: list.binary()?,
+            message_format: list.uint()?,
+            settled: list.bool()?,
+            more: list.bool()?.unwrap_or(false),
+        };
+        list.is_done().then_some(common).ok_or(NotFast)
+    }
+}
+
+impl From<CommonFields<'_>> for Transfer {
+    fn from(common: CommonFields<'_>) -> Self {
+        Self {
+            handle: common.handle,
+            delivery_id: common.delivery_id,
+            tag_bytes: common.tag.map(<[u8]>::len),
+            tag: common.tag.and_then(DeliveryTag::new).unwrap_or_default(),
+            message_format: common.message_format,
+            settled: common.settled,
+            more: common.more,
+            ..Self::default()
+        }
+    }
+}
+
 impl Transfer {
     /// Reads the fields of a transfer. Hints are skipped, and so are states, which are not
     /// negotiated in transfers, but for the transaction that one names.
     pub(super) fn read(list: Fields<'_>) -> Result<Self, DecodeError> {
-        match Self::fast_path(FastFields::new(list.rest(), list.left())) {
-            Ok(transfer) => Ok(transfer),
+        match CommonFields::read(FastFields::new(list.rest(), list.left())) {
+            Ok(common) => Ok(common.into()),
             Err(NotFast) => Self::general(list),
         }
-    }
-
-    /// Reads one with only the most common fields, in the form of the fast path.
-    #[inline]
-    fn fast_path(mut list: FastFields<'_>) -> Result<Self, NotFast> {
-        let handle = list.uint()?.ok_or(NotFast)?;
-        let delivery_id = list.uint()?.map(Serial);
-        let tag = list.binary()?;
-        let message_format = list.uint()?;
-        let settled = list.bool()?;
-        let more = list.bool()?.unwrap_or(false);
-        let transfer = Self {
-            handle,
-            delivery_id,
-            tag_bytes: tag.map(<[u8]>::len),
-            tag: tag.and_then(DeliveryTag::new).unwrap_or_default(),
-            message_format,
-            settled,
-            more,
-            rcv_settle_mode: None,
-            resume: false,
-            aborted: false,
-            txn_id: None,
-        };
-        list.is_done().then_some(transfer).ok_or(NotFast)
     }
 
     fn general(mut list: Fields<'_>) -> Result<Self, DecodeError> {
@@ -225,10 +242,10 @@ impl WholeTransfer {
             return None;
         }
         let fields = bytes.get(TRANSFER_HEAD_BYTES..payload)?;
-        let transfer = Transfer::fast_path(FastFields::new(fields, count.into())).ok()?;
+        let transfer = CommonFields::read(FastFields::new(fields, count.into())).ok()?;
         let has_tag = transfer
-            .tag_bytes
-            .is_some_and(|bytes| bytes <= DELIVERY_TAG_BYTES_MAX);
+            .tag
+            .is_some_and(|tag| tag.len() <= DELIVERY_TAG_BYTES_MAX);
         let delivery_id = transfer.delivery_id.filter(|_| !transfer.more && has_tag)?;
         Some(Self {
             channel: u16::from_be_bytes([c0, c1]),
@@ -498,12 +515,12 @@ mod tests {
                 *changed = byte;
             }
             let fields = Reader::new(&list[3..]).list().unwrap();
-            let fast_path = Transfer::fast_path(FastFields::new(fields.rest(), fields.left()));
+            let fast_path = CommonFields::read(FastFields::new(fields.rest(), fields.left()));
             if byte.is_none() && (1..=6).contains(&count) {
                 prop_assert!(fast_path.is_ok());
             }
             if let Ok(fast_path) = fast_path {
-                prop_assert_eq!(Transfer::general(fields), Ok(fast_path));
+                prop_assert_eq!(Transfer::general(fields), Ok(fast_path.into()));
             }
         }
     }
