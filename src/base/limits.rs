@@ -41,8 +41,8 @@ pub const RESUMABLE_LINKS_USER_MAX: usize = 1_024;
 pub const RESUMABLE_DELIVERIES_MAX: u32 = 2_048;
 /// Deliveries that each such link has credit for whatever the others take.
 pub const RESUMABLE_DELIVERIES_MIN: u32 = 16;
-/// What the unsettled deliveries of all such links of one user take, in bytes, before each link gets
-/// credit for [`RESUMABLE_DELIVERIES_MIN`] only.
+/// What the unsettled deliveries of all such links of one user may take, in bytes, and those that they
+/// have credit for: each has an equal share, and credit for [`RESUMABLE_DELIVERIES_MIN`] in any case.
 pub const RESUMABLE_USER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Longest time that a link is kept after its connection, in milliseconds; it is told in the answer.
 pub const RESUMABLE_TIMEOUT_MAX_MS: u32 = 24 * 3_600_000;

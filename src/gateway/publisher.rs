@@ -114,10 +114,10 @@ impl Publisher {
             (false, mean) => (PUBLISH_CREDIT_BYTES / mean).clamp(1, PUBLISH_CREDIT_MAX.into()),
         };
         let window = u32::try_from(window).unwrap_or(PUBLISH_CREDIT_MAX);
-        let room = self.resumable.as_ref().map(|resumable| resumable.room());
-        let wanted = window
-            .saturating_sub(self.pending)
-            .min(room.unwrap_or(u32::MAX));
+        let mut wanted = window.saturating_sub(self.pending);
+        if let Some(resumable) = &self.resumable {
+            wanted = resumable.give(wanted, self.credit);
+        }
         if wanted <= self.credit {
             return None;
         }

@@ -169,6 +169,54 @@ fn resumed_deliveries_that_nobody_knows_leave_nothing() {
     assert!(cost.growth_mib < 32, "{cost}");
 }
 
+/// [AMQP 2.6.13] Who asks for links that outlive their connection, publishes on each as much as it gets credit for and
+/// settles nothing, then goes: what is kept of it is counted and bounded, and a link of another user is kept beside it.
+#[test]
+fn links_that_outlive_their_connection_are_bounded_and_counted() {
+    let kept = |handle: u32, name: &str| {
+        let mut attach = raw::attach(handle, false, "/queues/kept");
+        attach[0] = raw::text(name);
+        attach[4] = raw::ubyte(1);
+        let (address, policy) = (raw::text("/queues/kept"), raw::symbol("never"));
+        let target = [address, raw::null(), policy, raw::uint(0)];
+        attach[6] = raw::described(0x29, &raw::list(&target));
+        attach
+    };
+    let is_kept = |answer: &raw::Came| answer.says("connection-close");
+    let cost = under_attack(&[], |broker| {
+        Raw::declare(broker.port, "kept");
+        let (mut promised, mut sent) = (0, 0);
+        for connection in 0..8 {
+            let mut raw = Raw::begun(broker.port);
+            let mut next = 0;
+            for handle in 0..200 {
+                raw.perform(
+                    raw::ATTACH,
+                    &kept(handle, &format!("{connection}-{handle}")),
+                );
+                promised += u32::from(is_kept(&raw.wait_for(raw::ATTACH)));
+                raw.wait_for(raw::FLOW);
+                // That much credit each has, whatever the others take.
+                for _ in 0..16 {
+                    raw.publish(handle, next, false, b"kept");
+                    next += 1;
+                    sent += 1;
+                }
+            }
+            raw.wait_for(raw::DISPOSITION);
+        }
+        assert_eq!(promised, 1_024, "of 1,600 links");
+        assert_eq!(sent, 25_600);
+        add_user(broker, "eve", ".*");
+        let mut other = Raw::begun_as(broker.port, "eve");
+        other.perform(raw::ATTACH, &kept(0, "other"));
+        assert!(is_kept(&other.wait_for(raw::ATTACH)));
+        thread::sleep(Duration::from_secs(1));
+    });
+    assert!(cost.growth_mib < 96, "{cost}");
+    cost.check_counted_within(30);
+}
+
 /// [AMQP 2.4.5] A peer that neither reads nor writes: `closing` after its idle time, and gone 6 s later.
 #[test]
 fn a_deaf_peer_is_gone_seconds_after_its_idle_time_or_the_deletion_of_its_user() {

@@ -48,8 +48,15 @@ pub(in crate::gateway) type Undecided = Option<(Decision, Lsn)>;
 #[derive(Debug)]
 pub(in crate::gateway) struct ResumableLink {
     state: RankedMutex<rank::ResumableLink, State>,
-    /// Bytes of the deliveries of all such links of its user.
-    user_bytes: Arc<AtomicU64>,
+    of_user: Arc<OfUser>,
+}
+
+/// What one user has of such links.
+#[derive(Debug, Default)]
+pub(super) struct OfUser {
+    pub(super) links: AtomicU64,
+    /// Bytes of the unsettled deliveries of its links, and of those that they have credit for.
+    bytes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -62,6 +69,8 @@ struct State {
     arrived: BTreeMap<(PublisherId, u32), DeliveryTag>,
     /// Deliveries by their delivery-id on the attached link.
     here: BTreeMap<u32, DeliveryTag>,
+    /// Credit that was given last: as many deliveries may come, and count already.
+    given: u32,
     charge: Charge,
 }
 
@@ -120,7 +129,7 @@ impl ResumableLink {
     pub(super) fn new(
         owner: Owner,
         timeout_s: u32,
-        (charge, user_bytes): (Charge, Arc<AtomicU64>),
+        (charge, of_user): (Charge, Arc<OfUser>),
     ) -> Self {
         let state = State {
             place: Place::Attached(owner),
@@ -128,11 +137,12 @@ impl ResumableLink {
             deliveries: BTreeMap::new(),
             arrived: BTreeMap::new(),
             here: BTreeMap::new(),
+            given: 0,
             charge,
         };
         Self {
             state: RankedMutex::new(state),
-            user_bytes,
+            of_user,
         }
     }
 
@@ -150,6 +160,7 @@ impl ResumableLink {
             Place::Suspended { .. } | Place::Closed => None,
         };
         state.timeout_s = wanted.timeout_s;
+        self.set_given(&mut state, 0);
         state.here.clear();
         for delivery in state.deliveries.values_mut() {
             delivery.here = None;
@@ -197,7 +208,7 @@ impl ResumableLink {
         state.here.insert(id.0, tag);
         state.charge.grow(RESUMABLE_DELIVERY_BYTES);
         let bytes = RESUMABLE_DELIVERY_BYTES;
-        self.user_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.of_user.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
@@ -275,16 +286,31 @@ impl ResumableLink {
         }
     }
 
-    /// Number of deliveries for which there may be credit beside those that are not settled.
-    pub(in crate::gateway) fn room(&self) -> u32 {
-        let is_full = self.user_bytes.load(Ordering::Relaxed) > RESUMABLE_USER_BYTES_MAX;
-        let max = if is_full {
-            RESUMABLE_DELIVERIES_MIN
-        } else {
-            RESUMABLE_DELIVERIES_MAX
-        };
-        let unsettled = self.state.lock().deliveries.len();
-        max.saturating_sub(u32::try_from(unsettled).unwrap_or(u32::MAX))
+    /// The credit that its publisher gets, which has `credit` and is to have `wanted`: as far as there is
+    /// room for the deliveries, beside those that are not settled. Each link of a user has a share.
+    pub(in crate::gateway) fn give(&self, wanted: u32, credit: u32) -> u32 {
+        let mut state = self.state.lock();
+        let unsettled = u32::try_from(state.deliveries.len()).unwrap_or(u32::MAX);
+        let given_bytes = u64::from(state.given) * RESUMABLE_DELIVERY_BYTES;
+        let taken_bytes = self.of_user.bytes.load(Ordering::Relaxed);
+        let left = count_of((RESUMABLE_USER_BYTES_MAX + given_bytes).saturating_sub(taken_bytes));
+        let links = self.of_user.links.load(Ordering::Relaxed).max(1);
+        let share = count_of(RESUMABLE_USER_BYTES_MAX / links).min(RESUMABLE_DELIVERIES_MAX);
+        let always = RESUMABLE_DELIVERIES_MIN.saturating_sub(unsettled);
+        let room = share.saturating_sub(unsettled).min(left).max(always);
+        let given = wanted.min(room);
+        if given > credit {
+            self.set_given(&mut state, given);
+        }
+        given
+    }
+
+    fn set_given(&self, state: &mut State, given: u32) {
+        let before = std::mem::replace(&mut state.given, given);
+        let [before, after] =
+            [before, given].map(|count| u64::from(count) * RESUMABLE_DELIVERY_BYTES);
+        self.of_user.bytes.fetch_add(after, Ordering::Relaxed);
+        self.of_user.bytes.fetch_sub(before, Ordering::Relaxed);
     }
 
     /// Suspends it, since its owner leaves. Its time begins now, or later.
@@ -302,6 +328,7 @@ impl ResumableLink {
         };
         if is_its {
             state.place = Place::Suspended { owner, expiry };
+            self.set_given(&mut state, 0);
         }
     }
 
@@ -344,6 +371,7 @@ impl ResumableLink {
     pub(super) fn clear(&self) {
         let mut state = self.state.lock();
         state.place = Place::Closed;
+        self.set_given(&mut state, 0);
         let tags: Vec<_> = state.deliveries.keys().copied().collect();
         for tag in tags {
             self.remove(&mut state, tag);
@@ -360,6 +388,11 @@ impl ResumableLink {
         }
         state.charge.shrink(RESUMABLE_DELIVERY_BYTES);
         let bytes = RESUMABLE_DELIVERY_BYTES;
-        self.user_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.of_user.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
+}
+
+/// Number of deliveries that these bytes are enough for.
+fn count_of(bytes: u64) -> u32 {
+    u32::try_from(bytes / RESUMABLE_DELIVERY_BYTES).unwrap_or(u32::MAX)
 }

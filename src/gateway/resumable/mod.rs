@@ -113,9 +113,9 @@ impl LinkEnd {
 }
 
 impl Resumable {
-    /// Number of messages that its publisher may send beside those that are not settled.
-    pub(super) fn room(&self) -> u32 {
-        self.link.room()
+    /// The credit that its publisher gets, which has `credit` and is to have `wanted`.
+    pub(super) fn give(&self, wanted: u32, credit: u32) -> u32 {
+        self.link.give(wanted, credit)
     }
 }
 

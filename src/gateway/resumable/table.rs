@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 
-use super::link::{Owner, ResumableLink, Undecided};
+use super::link::{OfUser, Owner, ResumableLink, Undecided};
 use crate::base::limits::{
     RESUMABLE_DELIVERY_BYTES, RESUMABLE_LINKS_MAX, RESUMABLE_LINKS_USER_MAX,
 };
@@ -55,15 +55,7 @@ pub(in crate::gateway) struct ResumableLinks {
 #[derive(Debug, Default)]
 struct Table {
     links: BTreeMap<LinkKey, Arc<ResumableLink>>,
-    users: BTreeMap<Name, OfUser>,
-}
-
-/// What one user has.
-#[derive(Debug, Default)]
-struct OfUser {
-    links: usize,
-    /// Bytes of the unsettled deliveries of its links.
-    bytes: Arc<AtomicU64>,
+    users: BTreeMap<Name, Arc<OfUser>>,
 }
 
 impl ResumableLinks {
@@ -90,15 +82,14 @@ impl ResumableLinks {
             return None;
         }
         let of_user = users.entry(key.user.clone()).or_default();
-        if of_user.links >= RESUMABLE_LINKS_USER_MAX {
+        if of_user.links.load(Ordering::Relaxed) >= RESUMABLE_LINKS_USER_MAX as u64 {
             return None;
         }
-        of_user.links += 1;
+        of_user.links.fetch_add(1, Ordering::Relaxed);
         let texts = [&key.vhost, &key.user, &key.container, &key.link];
         let texts_bytes: usize = texts.iter().map(|text| text.len()).sum();
         let charge = gauge.charge(RESUMABLE_DELIVERY_BYTES + texts_bytes as u64);
-        let user_bytes = Arc::clone(&of_user.bytes);
-        let link = ResumableLink::new(owner, wanted.timeout_s, (charge, user_bytes));
+        let link = ResumableLink::new(owner, wanted.timeout_s, (charge, Arc::clone(of_user)));
         let link = Arc::new(link);
         links.insert(key.clone(), Arc::clone(&link));
         Some(Claim {
@@ -158,11 +149,10 @@ impl Table {
             return;
         };
         link.clear();
-        if let Entry::Occupied(mut of_user) = self.users.entry(key.user.clone()) {
-            of_user.get_mut().links -= 1;
-            if of_user.get().links == 0 {
-                of_user.remove();
-            }
+        if let Entry::Occupied(of_user) = self.users.entry(key.user.clone())
+            && of_user.get().links.fetch_sub(1, Ordering::Relaxed) == 1
+        {
+            of_user.remove();
         }
     }
 }
