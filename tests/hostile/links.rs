@@ -213,8 +213,9 @@ fn links_that_outlive_their_connection_are_bounded_and_counted() {
         assert!(is_kept(&other.wait_for(raw::ATTACH)));
         thread::sleep(Duration::from_secs(1));
     });
-    assert!(cost.growth_mib < 96, "{cost}");
-    cost.check_counted_within(30);
+    // 25,600 messages, and what their connections took, which the allocator keeps for a while.
+    assert!(cost.growth_mib < 48, "{cost}");
+    cost.check_counted_within(70);
 }
 
 /// [AMQP 2.4.5] A peer that neither reads nor writes: `closing` after its idle time, and gone 6 s later.
