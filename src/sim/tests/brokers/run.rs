@@ -58,6 +58,10 @@ impl World {
         self.topology.declare(&self.machine)?;
         self.let_redrives_end()?;
         for round in 0..ROUNDS {
+            if round == ROUNDS / 2 {
+                // A request to delete a queue may have been on its way when the faults ended.
+                self.topology.declare(&self.machine)?;
+            }
             if round > ROUNDS / 2 && round % LONG_WAIT_ROUNDS == 0 {
                 self.clock.advance_us(HELD_UP_MS_MAX * 1_000 / 4);
             }
