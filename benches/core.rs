@@ -215,6 +215,7 @@ impl Bench {
                 selector: None,
                 timeout_ms: None,
                 evidence: None,
+                recovery: None,
             }));
             bench.apply(Command::ConsumerFlow {
                 consumer,

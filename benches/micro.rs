@@ -295,6 +295,7 @@ fn core() -> Core {
             selector: None,
             timeout_ms: None,
             evidence: None,
+            recovery: None,
         }),
         Command::ConsumerFlow {
             consumer: CONSUMER,

@@ -102,6 +102,7 @@ impl Client {
                 settled: false,
                 message_format: 0,
                 prefix: &[],
+                tag: None,
                 bare: message,
             };
             let sent = self.engine.send(link, sending, || message.clone());

@@ -28,14 +28,13 @@ pub const PEER_PROPERTIES_VALUES_MAX: usize = 512;
 pub const TERMINUS_BYTES_MAX: usize = 32 * 1024;
 /// Properties of a link, in bytes encoded.
 pub const LINK_PROPERTIES_BYTES_MAX: usize = 4 * 1024;
-/// Unsettled maps of receivers and capabilities of an attach above this are not even read, in bytes
-/// encoded: none of them are kept.
+/// Capabilities of an attach above this are not even read, in bytes encoded: none of them are kept.
 pub const ATTACH_IGNORED_BYTES_MAX: usize = 4 * 1024;
-/// The map of unsettled deliveries in a sender's attach, in bytes encoded.
+/// The map of unsettled deliveries in an attach, in bytes encoded.
 pub const UNSETTLED_MAP_BYTES_MAX: usize = 256 * 1024;
-/// Links of publishers that outlive their connection: of the whole broker, and of one user. [AMQP 3.5.6]
+/// Links that outlive their connection: of all publishers, and of the consumers of a vhost. [AMQP 3.5.6]
 pub const RESUMABLE_LINKS_MAX: usize = 4_096;
-/// Links of publishers of one user that outlive their connection.
+/// Such links of the publishers of one user, and of its consumers in a vhost.
 pub const RESUMABLE_LINKS_USER_MAX: usize = 1_024;
 /// Deliveries of such a link that its publisher has not settled: it gets no credit for more.
 pub const RESUMABLE_DELIVERIES_MAX: u32 = 2_048;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::binding::Binding;
 use super::memo::ImportLine;
+use super::recovery::Recovery;
 use super::redrive::RedriveCommand;
 use super::router::BindingsOf;
 use super::subscription::Subscribe;
@@ -121,6 +122,12 @@ pub enum Command {
     /// The consumer's link was detached: its deliveries are requeued, which raises their
     /// acquired-count only.
     ConsumerDetach {
+        /// The consumer that it concerns.
+        consumer: ConsumerId,
+    },
+    /// The consumer's link was detached, and may be attached again: what it holds stays its own if it
+    /// outlives its connection.
+    ConsumerSuspend {
         /// The consumer that it concerns.
         consumer: ConsumerId,
     },
@@ -437,6 +444,11 @@ pub enum UpkeepCommand {
         /// Groups of which it has none.
         absent: Vec<Name>,
     },
+    /// A user was deleted: the links that it had are not attached again.
+    UserDeleted {
+        /// The user's name.
+        user: Name,
+    },
     /// Tell the journal how many messages died, as far as it does not know: the broker is about to stop.
     WriteDeaths,
     /// Raises or clears an alarm: publishers get no credit while one stands.
@@ -525,6 +537,8 @@ pub struct Consume {
     pub timeout_ms: Option<u32>,
     /// Connection, user and address, for the history of messages that die by its outcome.
     pub evidence: Option<Arc<Evidence>>,
+    /// How its link outlives its connection; none: not at all.
+    pub recovery: Option<Box<Recovery>>,
 }
 
 impl Consume {

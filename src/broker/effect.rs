@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::recovery::Recovered;
 use crate::base::limits::ROUTING_STEPS_MAX;
 use crate::base::{ConsumerId, Lsn, Name, Position, PublisherId};
 use crate::message::{Message, Route};
@@ -30,6 +31,24 @@ pub enum Effect {
         consumer: ConsumerId,
         /// Why it was closed.
         cause: ConsumerEnd,
+    },
+    /// A link that outlived its connection is attached again: what it held before was compared with what
+    /// its consumer knows of.
+    Recovered {
+        /// The consumer that it concerns.
+        consumer: ConsumerId,
+        /// What it holds still.
+        recovered: Box<Recovered>,
+        /// The consumer is told once this record is durable (0: at once): outcomes that it had for other
+        /// deliveries took effect with it.
+        lsn: Lsn,
+    },
+    /// Send the state of a delivery that a link held for too long before it was attached again: released.
+    Restate {
+        /// The consumer that it concerns.
+        consumer: ConsumerId,
+        /// The position of the message in its queue.
+        position: Position,
     },
     /// The queue that a publisher publishes to was deleted.
     PublisherEnded {
@@ -121,6 +140,8 @@ pub struct Delivery {
     /// It is delivered alone, since a connection was lost that held it among others
     /// (`x-opt-suspect`).
     pub suspect: bool,
+    /// It is sent again on a link that outlived its connection, whose consumer knows of it.
+    pub resumed: bool,
 }
 
 impl Delivery {
@@ -142,6 +163,8 @@ pub fn room_bytes(message: &Message) -> u64 {
 pub enum ConsumerEnd {
     /// Its queue was deleted or expired: detach with `amqp:resource-deleted`.
     QueueDeleted,
+    /// Its link was attached again elsewhere: detach with `amqp:link:stolen`.
+    Stolen,
 }
 
 /// Why a message enters no queue though there are queues for it.

@@ -34,6 +34,7 @@ pub mod names;
 mod origins;
 pub mod policy;
 pub mod queue;
+pub mod recovery;
 pub mod redrive;
 pub mod registry;
 mod reply;

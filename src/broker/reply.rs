@@ -8,6 +8,7 @@ use crate::broker::arguments::QueueType;
 use crate::broker::delay::DelayedRetry;
 use crate::broker::policy::Rule;
 use crate::broker::queue::{DelayedSpan, Usage};
+use crate::broker::recovery::Kept;
 use crate::broker::router::BindingSlice;
 use crate::broker::{Error, Wanted, Warning};
 use crate::message::{Message, Route};
@@ -30,6 +31,8 @@ pub enum Reply {
         queue: QueueId,
         /// Whether the queue is a quorum queue.
         is_quorum: bool,
+        /// Whether its link outlives its connection.
+        kept: Kept,
     },
     /// The consumer is attached to its subscription.
     Subscribed {

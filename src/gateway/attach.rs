@@ -22,6 +22,7 @@ use crate::access::Right;
 use crate::base::Name;
 use crate::base::limits::LINKS_KEPT_BYTES_MAX;
 use crate::broker::names::check_new_name;
+use crate::broker::recovery::Kept;
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{
     Command, Consume, Error as CoreError, ObjectKind, QueueCommand, Reply, Target, TopologyCommand,
@@ -215,8 +216,11 @@ impl Gateway {
         let (Address::Queue(queue) | Address::BareQueue(queue)) = &address else {
             return Err(errors::internal("a source that is no queue"));
         };
-        let consumer = self.consumer_of(attach)?;
-        let consume = self.consume_of(place, attach, (queue.clone(), &consumer))?;
+        let mut consumer = self.consumer_of(attach)?;
+        let mut consume = self.consume_of(place, attach, (queue.clone(), &consumer))?;
+        if !browses {
+            consume.recovery = self.asked_recovery(attach, &mut consumer)?;
+        }
         if matches!(address, Address::BareQueue(_)) {
             let declare = self.bare_declaration(queue)?;
             self.batch.push(declare);
@@ -261,8 +265,16 @@ impl Gateway {
             return;
         };
         match reply {
-            Reply::Consuming { is_quorum, .. } => {
+            Reply::Consuming {
+                is_quorum, kept, ..
+            } => {
                 consumer.counts_returns = counts_returns && is_quorum;
+                if kept == Kept::No {
+                    consumer.lifetime = None;
+                }
+                if self.accept_kept(handle, kept) {
+                    return;
+                }
                 self.link.accept_attach(
                     handle,
                     AttachAnswer {

@@ -6,6 +6,7 @@ use super::Gateway;
 use super::errors;
 use super::handshake::Login;
 use super::links::{Consumer, Link, LinkId, LinkKind};
+use super::resumable::ConsumerLifetime;
 use super::work::Work;
 use crate::base::limits::{ANSWER_BYTES_MAX, SETTLE_RUN_MAX};
 use crate::base::{ConsumerId, Serial, invariant};
@@ -46,6 +47,9 @@ impl Gateway {
             },
         };
         let settled = consumer.settled;
+        let tag = consumer
+            .lifetime
+            .map(|_| ConsumerLifetime::tag(delivery.position, delivery.resumed));
         let token = self.sent.insert(delivery.consumer, delivery.position);
         let sending = Sending {
             token,
@@ -53,6 +57,7 @@ impl Gateway {
             message_format: MESSAGE_FORMAT,
             prefix: &[],
             bare: delivery.message.bare(),
+            tag: tag.as_ref(),
         };
         let sent = if let Some(body) = delivery.message.blob() {
             let mut prefix = std::mem::take(&mut self.prefix);
@@ -279,6 +284,7 @@ impl Gateway {
         };
         let error = match cause {
             ConsumerEnd::QueueDeleted => errors::queue_deleted(),
+            ConsumerEnd::Stolen => errors::stolen(),
         };
         self.link.detach(handle, true, Some(error));
     }

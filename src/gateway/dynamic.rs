@@ -63,6 +63,8 @@ impl Gateway {
         let queue = self.temporary_name("queue")?;
         let mut source = Box::new(source.clone());
         source.address = Some(address(&queue));
+        // It goes with its link, whatever was asked for.
+        (source.durable, source.expiry_policy, source.timeout_s) = (0, None, 0);
         source.dynamic_node_properties = kept_properties(source.dynamic_node_properties.take());
         source.default_outcome = Some(DeliveryState::Released);
         let outcomes = || OUTCOMES.map(Symbol::from).to_vec();
@@ -99,6 +101,7 @@ impl Gateway {
             return Ok(None);
         }
         let mut target = Box::new(target.clone());
+        (target.expiry_policy, target.timeout_s) = (None, 0);
         check_address(target.address.as_deref())?;
         let is_topic = self.environment.options.subscriptions
             && has_capability(target.capabilities.as_deref(), TEMPORARY_TOPIC);

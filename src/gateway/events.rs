@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use super::connection::{AwaitedAnswer, Gateway};
 use super::errors;
 use super::links::LinkKind;
-use super::resumable::LinkEnd;
+use super::resumable::end_of_detach;
 use super::work::{Ask, Leaving, Work};
 use crate::base::{Millis, Now, PublisherId, SessionId, invariant, uncount};
+use crate::broker::recovery::LinkEnd;
 use crate::broker::{Command, Effect, PublishOutcome, Reply};
 use crate::link::{Arrived, Event, Fates, LinkHandle, SessionHandle};
 use crate::wire::performative::Error;
@@ -203,11 +204,13 @@ impl Gateway {
         let Some(mut link) = self.links.remove(handle) else {
             return; // its attach was refused
         };
-        self.leave_resumable(now, &mut link, LinkEnd::of_detach(closed, error));
+        let end = end_of_detach(closed, error);
+        self.leave_resumable(now, &mut link, end);
         self.streams.forget(handle);
         self.forget_publisher(&link);
         let presettled = link.kind.take_presettled();
-        if let LinkKind::Consumer(_) = link.kind {
+        if let LinkKind::Consumer(gone) = &link.kind {
+            let is_kept = gone.lifetime.is_some() && end == LinkEnd::Detached;
             let consumer = link.id.consumer();
             let stop = Command::ConsumerFlow {
                 consumer,
@@ -222,6 +225,8 @@ impl Gateway {
             }
             let leaving = if lingers {
                 Leaving::Link(consumer)
+            } else if is_kept {
+                Leaving::Suspended(consumer)
             } else {
                 Leaving::Consumer(consumer)
             };
@@ -288,6 +293,7 @@ impl Gateway {
             Effect::Published { lsn, .. }
             | Effect::Settled { lsn, .. }
             | Effect::Committed { lsn, .. }
+            | Effect::Recovered { lsn, .. }
             | Effect::PublisherEnded { lsn, .. } => {
                 if lsn <= self.durable {
                     self.on_outcome(effect);
@@ -296,6 +302,7 @@ impl Gateway {
                 }
             }
             Effect::PublisherStolen { publisher } => self.on_publisher_stolen(publisher),
+            Effect::Restate { consumer, position } => self.on_restate(consumer, position),
             Effect::Alarm { raised } => self.on_alarm(raised),
         }
     }
@@ -341,12 +348,18 @@ impl Gateway {
                 self.on_committed(token, refused);
             }
             Effect::PublisherEnded { publisher, .. } => self.on_publisher_ended(publisher),
+            Effect::Recovered {
+                consumer,
+                recovered,
+                ..
+            } => self.on_recovered(consumer, &recovered),
             // These are not outcomes: they are not held back until a record is durable.
             Effect::Deliver(_)
             | Effect::Drained { .. }
             | Effect::TimedOut { .. }
             | Effect::ConsumerEnded { .. }
             | Effect::PublisherStolen { .. }
+            | Effect::Restate { .. }
             | Effect::Alarm { .. } => {}
         }
     }

@@ -7,6 +7,7 @@ use super::coordinator::Controller;
 use super::counters::Counted;
 use super::environment::Environment;
 use super::publisher::Publisher;
+use super::resumable::ConsumerLifetime;
 use super::subscriptions::Subscription;
 use crate::base::limits::LINK_OVERHEAD_BYTES;
 #[cfg(test)]
@@ -109,6 +110,8 @@ pub(super) struct Consumer {
     pub(super) evidence: Arc<Evidence>,
     /// The subscription that it is of; none: it consumes from a queue.
     pub(super) subscription: Option<Box<Subscription>>,
+    /// How its link outlives its connection; none: not at all.
+    pub(super) lifetime: Option<ConsumerLifetime>,
 }
 
 /// One half of a management pair.

@@ -193,6 +193,7 @@ impl Gateway {
             message_format: 0,
             prefix: &[],
             bare: message,
+            tag: None,
         };
         let handle = link.handle;
         let sent = self

@@ -344,6 +344,7 @@ impl Gateway {
             answers: VecDeque::new(),
             evidence: self.evidence(&attach.name),
             subscription: None,
+            lifetime: None,
         })
     }
 
@@ -366,6 +367,7 @@ impl Gateway {
             selector: selector(attach.source.as_deref())?,
             timeout_ms: consumer_timeout(attach)?,
             evidence: Some(Arc::clone(&consumer.evidence)),
+            recovery: None,
         })
     }
 }
@@ -391,6 +393,7 @@ fn wish(source: &Source) -> (Lifetime, bool, bool) {
 fn answer(mut source: Source, (lifetime, shared, global): (Lifetime, bool, bool)) -> Source {
     let is_durable = lifetime == Lifetime::Durable;
     source.durable = if is_durable { CONFIGURATION } else { 0 };
+    source.timeout_s = 0;
     source
         .expiry_policy
         .take_if(|policy| policy.as_str() != if is_durable { NEVER } else { LINK_DETACH });

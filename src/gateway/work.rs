@@ -62,7 +62,9 @@ pub(super) enum Ask {
 pub(super) enum Leaving {
     /// The consumer of one link.
     Consumer(ConsumerId),
-    /// The link of a consumer that the core keeps.
+    /// The consumer of a link that outlives its connection, and was only detached.
+    Suspended(ConsumerId),
+    /// The link of a consumer that the core keeps for a transaction.
     Link(ConsumerId),
     /// A session with these consumers.
     Session(SessionId, Vec<ConsumerId>),
@@ -282,7 +284,9 @@ impl Batch {
     /// core that they are detached.
     fn leave(&mut self, now: Now, core: &mut Core, effects: &mut Effects, leaving: Leaving) {
         let stop = match &leaving {
-            Leaving::Consumer(consumer) | Leaving::Link(consumer) => Command::ConsumerFlow {
+            Leaving::Consumer(consumer)
+            | Leaving::Suspended(consumer)
+            | Leaving::Link(consumer) => Command::ConsumerFlow {
                 consumer: *consumer,
                 limit: 0,
                 drain: false,
@@ -299,7 +303,9 @@ impl Batch {
         effects.meter.charge(Step::Command, 1);
         core.apply(now, stop, effects);
         let goes = |consumer: ConsumerId| match &leaving {
-            Leaving::Consumer(leaving) | Leaving::Link(leaving) => consumer == *leaving,
+            Leaving::Consumer(leaving) | Leaving::Suspended(leaving) | Leaving::Link(leaving) => {
+                consumer == *leaving
+            }
             Leaving::Session(_, consumers) => consumers.contains(&consumer),
             Leaving::Connection => true,
         };
@@ -343,6 +349,7 @@ impl Batch {
         let command = match leaving {
             Leaving::Link(_) => return,
             Leaving::Consumer(consumer) => Command::ConsumerDetach { consumer },
+            Leaving::Suspended(consumer) => Command::ConsumerSuspend { consumer },
             Leaving::Session(session, _) => Command::SessionEnd { session },
             Leaving::Connection => Command::ConnectionClose {
                 connection: self.connection,

@@ -155,6 +155,7 @@ impl Fuzzed {
                         message_format: 0,
                         prefix: b"prefix",
                         bare: b"bare",
+                        tag: None,
                     };
                     let _ = self
                         .connection

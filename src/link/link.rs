@@ -8,7 +8,8 @@ use super::Sending;
 use super::payload::{Gathered, Payload};
 use crate::base::{Name, Serial, uncount};
 use crate::wire::performative::{
-    AttachFields, DeliveryTag, LinkFlow, ReceiverSettleMode, Role, SenderSettleMode, Transfer,
+    AttachFields, DeliveryTag, LinkFlow, ReceiverSettleMode, ResumableTag, Role, SenderSettleMode,
+    TAGGED_TRANSFER_BYTES_MAX, TRANSFER_BYTES_MAX, Transfer,
 };
 
 /// The state of a link at the engine's end. [AMQP 2.6.3, 2.6.4]
@@ -116,6 +117,8 @@ pub(super) struct QueuedMessage {
     pub(super) token: u64,
     pub(super) settled: bool,
     pub(super) message_format: u32,
+    /// Its delivery-tag, if the engine did not choose it.
+    pub(super) tag: Option<Box<ResumableTag>>,
     /// Its bytes in memory that are not encoded, no part empty.
     parts: VecDeque<Bytes>,
     /// Number of bytes in `parts`.
@@ -299,6 +302,7 @@ impl QueuedMessage {
             token: sending.token,
             settled,
             message_format: sending.message_format,
+            tag: sending.tag.cloned().map(Box::new),
             here_bytes: parts.iter().map(Bytes::len).sum(),
             parts,
             delivery_id: None,
@@ -319,6 +323,14 @@ impl QueuedMessage {
             stream: Some(stream),
             to_come: bare_bytes,
             ..Self::new(sending, settled, [])
+        }
+    }
+
+    /// Bytes of its frames in front of the payload, at most.
+    pub(super) const fn head_bytes_max(&self) -> usize {
+        match self.tag {
+            None => TRANSFER_BYTES_MAX,
+            Some(_) => TAGGED_TRANSFER_BYTES_MAX,
         }
     }
 

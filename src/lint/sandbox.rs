@@ -160,6 +160,7 @@ impl Sandbox {
                 passing: true,
                 selector: None,
                 evidence: None,
+                recovery: None,
                 timeout_ms: None,
             }),
             &mut self.effects,

@@ -153,7 +153,11 @@ impl<D: Disk> Node<D> {
         let lsn = store.map_or(Lsn(0), |store| store.append_registry(now, facts.clone()));
         self.environment.change_registry(facts.iter().cloned());
         let mut started = Vec::new();
+        let mut gone = Vec::new();
         for fact in facts {
+            if let RegistryFact::UserDeleted { name } = &fact {
+                gone.push(name.clone());
+            }
             if let RegistryFact::VhostSet { name, .. } = fact {
                 match self.vhosts.get(&name) {
                     Some(vhost) => {
@@ -168,6 +172,11 @@ impl<D: Disk> Node<D> {
         }
         for vhost in self.vhosts.all() {
             self.tell_redrive_rights(&vhost);
+            for user in &gone {
+                let user = user.clone();
+                // A failed vhost reports that itself.
+                let _ = vhost.command(Command::Upkeep(UpkeepCommand::UserDeleted { user }));
+            }
         }
         Committed {
             lsn,

@@ -4,13 +4,14 @@
 //! expiring or from being deleted as unused, and holds nothing. What it does share with consumers
 //! are credit, its session's window and the bytes that its connection may be assigned.
 
-use super::clients::{Consumer, NoRoom};
+use super::clients::{Consumer, NoRoom, holder};
 use super::serve::describe;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConsumerId, Now, Position, QueueId, invariant};
 use crate::broker::arguments::QueueType;
 use crate::broker::queue::{Browsers, Sight, Slot};
+use crate::broker::recovery::Kept;
 use crate::broker::{Browse, Effect, Reply};
 
 impl Core {
@@ -35,6 +36,8 @@ impl Core {
             connection: browse.connection,
             session: browse.session,
             queue: id,
+            holder: holder(browse.consumer),
+            recovery: None,
             settled: browse.settled,
             passing: false,
             browses: true,
@@ -54,6 +57,7 @@ impl Core {
         Reply::Consuming {
             queue: id,
             is_quorum,
+            kept: Kept::No,
         }
     }
 

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::recovery::Terms;
 use crate::base::{
-    ConnectionId, ConsumerId, HolderId, Name, QueueId, Seed, SessionId, Table, invariant, uncount,
+    ConnectionId, ConsumerId, HolderId, Name, Position, QueueId, Seed, SessionId, Table, invariant,
+    uncount,
 };
 use crate::broker::queue::Queue;
 use crate::deaths::Evidence;
@@ -54,6 +56,10 @@ pub(super) struct Consumer {
     pub(super) connection: ConnectionId,
     pub(super) session: SessionId,
     pub(super) queue: QueueId,
+    /// The holder of its deliveries: itself, or the consumer that its link had first.
+    pub(super) holder: HolderId,
+    /// How its link outlives its connection; none: not at all.
+    pub(super) recovery: Option<Box<Terms>>,
     pub(super) settled: bool,
     /// It takes what is ready and detaches, see
     /// [`Consume::passing`](super::super::Consume::passing).
@@ -83,11 +89,6 @@ pub(super) struct Consumer {
     pub(super) is_apart: bool,
 }
 
-/// The consumer that has deliveries with this holder id.
-pub(super) const fn consumer_of(holder: HolderId) -> ConsumerId {
-    ConsumerId(holder.0)
-}
-
 impl Consumer {
     /// How long it may hold a delivery of its queue, in milliseconds; none: any time.
     pub(super) fn timeout_of(&self, queue: &Queue) -> Option<u32> {
@@ -112,7 +113,7 @@ pub(super) enum NoRoom {
     Connection,
 }
 
-/// The holder id of a consumer's deliveries.
+/// The holder id of a consumer's deliveries, unless its link held some before it.
 pub(super) const fn holder(consumer: ConsumerId) -> HolderId {
     HolderId(consumer.0)
 }
@@ -169,6 +170,7 @@ impl Clients {
     pub(super) fn attach(&mut self, id: ConsumerId, consumer: Consumer) {
         if let Some(session) = self.sessions.get_mut(&consumer.session) {
             session.consumers.push(id);
+            session.unsettled += consumer.held;
         } else {
             invariant!(broken, "a consumer attaches in a session that is there");
         }
@@ -255,6 +257,19 @@ impl Clients {
         consumer.assigned += 1;
         session.unsettled += 1;
         consumer.held += 1;
+        Ok(consumer)
+    }
+
+    /// Counts a delivery that is sent again to a consumer, which holds it already.
+    pub(super) fn assign_again(
+        &mut self,
+        id: ConsumerId,
+        size_bytes: u32,
+    ) -> Result<&mut Consumer, NoRoom> {
+        let (consumer, session, connection) = self.find_room(id)?;
+        connection.assigned_bytes += u64::from(size_bytes);
+        session.assigned += 1;
+        consumer.assigned += 1;
         Ok(consumer)
     }
 
@@ -347,9 +362,16 @@ impl Clients {
 
     /// Counts a delivery as settled that a consumer held for too long: how many such are left, and
     /// its session. None: there was none.
-    pub(super) fn release_timed_out(&mut self, id: ConsumerId) -> Option<(u32, SessionId)> {
+    pub(super) fn release_timed_out(
+        &mut self,
+        id: ConsumerId,
+        position: Position,
+    ) -> Option<(u32, SessionId)> {
         let consumer = self.consumers.get_mut(&id)?;
         consumer.timed_out = consumer.timed_out.checked_sub(1)?;
+        if let Some(terms) = &mut consumer.recovery {
+            terms.settle_late(position);
+        }
         let (left, id) = (consumer.timed_out, consumer.session);
         if let Some(session) = self.sessions.get_mut(&id) {
             uncount!(

@@ -3,22 +3,24 @@
 use std::ops::Bound;
 use std::vec::IntoIter;
 
-use super::clients::{Consumer, holder};
+use super::clients::Consumer;
 use super::failure::Failure;
+use super::recovery::{Inherited, Terms};
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConnectionId, ConsumerId, Name, Now, Position, QueueId, SessionId, invariant};
+use crate::base::{ConnectionId, ConsumerId, Name, Position, QueueId, SessionId, invariant};
 use crate::broker::arguments::QueueType;
 use crate::broker::queue::Queue;
+use crate::broker::recovery::LinkEnd;
 use crate::broker::{Consume, ConsumerInfo, ConsumerPlace, DropCause, Error, Reply};
 use crate::deaths::How;
 
 impl Core {
-    pub(super) fn consume(&mut self, now: Now, consume: Consume) -> Reply {
+    pub(super) fn consume(&mut self, turn: &mut Turn<'_>, mut consume: Consume) -> Reply {
         let Some(id) = self.names.get(&consume.queue).copied() else {
             return Reply::Refused(Self::missing_queue(&consume.queue));
         };
-        let Some(queue) = self.queues.get_mut(&id) else {
+        let Some(queue) = self.queues.get(&id) else {
             invariant!(broken, "a queue that has a name is there");
             return Reply::Refused(Self::missing_queue(&consume.queue));
         };
@@ -28,6 +30,15 @@ impl Core {
         {
             return Reply::Refused(self.locked(&consume.queue));
         }
+        // A queue that goes with a connection or with its consumers keeps nothing for one of them.
+        let is_lasting = queue.exclusive.is_none() && !queue.auto_delete;
+        let recovery = consume.recovery.take().filter(|_| is_lasting);
+        if let Some(recovery) = &recovery {
+            self.steal_link(turn, &recovery.key);
+        }
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return Reply::Refused(Self::missing_queue(&consume.queue));
+        };
         if !queue.consumers.admits(consume.exclusive) {
             return Reply::Refused(Error::InUse {
                 name: consume.queue,
@@ -39,24 +50,26 @@ impl Core {
         if let Some(selector) = consume.selector {
             queue.selecting.add(consume.consumer, selector);
         }
-        let timeout_ms = if consume.settled {
-            Some(0)
-        } else {
-            consume.timeout_ms
-        };
+        // What is settled when it is sent is not held.
+        let timeout_ms = Some(0).filter(|_| consume.settled).or(consume.timeout_ms);
         queue.timeouts.add(timeout_ms);
         let is_quorum = queue.settings.queue_type == QueueType::Quorum;
+        let inherited = recovery.map(|recovery| self.inherit(id, consume.consumer, *recovery));
+        let inherited = inherited.unwrap_or_else(|| Inherited::nothing(consume.consumer));
+        let kept = inherited.kept();
         let consumer = Consumer {
             connection: consume.connection,
             session: consume.session,
             queue: id,
+            holder: inherited.holder,
+            recovery: inherited.terms,
             settled: consume.settled,
             passing: consume.passing,
             browses: false,
             priority: consume.priority,
             limit: 0,
             assigned: 0,
-            held: 0,
+            held: inherited.held,
             timed_out: 0,
             is_timeout_told: false,
             timeout_ms,
@@ -66,10 +79,11 @@ impl Core {
             is_apart: false,
         };
         self.clients.attach(consume.consumer, consumer);
-        self.look_in_time(now, id);
+        self.look_in_time(turn.now, id);
         Reply::Consuming {
             queue: id,
             is_quorum,
+            kept,
         }
     }
 
@@ -142,6 +156,9 @@ impl Core {
         if consumer.browses {
             return self.wake_browser(id);
         }
+        if consumer.recovery.as_deref().is_some_and(Terms::is_behind) {
+            return self.wake_behind(id);
+        }
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
             return; // it was deleted, which its consumers are about to be told
@@ -155,13 +172,14 @@ impl Core {
         self.schedule(queue_id);
     }
 
-    /// Removes a consumer whose link is detached. Its deliveries are requeued: as failed, if `how`
-    /// says how.
+    /// Removes a consumer whose link ends. Its deliveries are requeued: as failed, if `failed` says how.
+    /// Or they stay its link's, if that may be attached again.
     pub(super) fn consumer_detach(
         &mut self,
         turn: &mut Turn<'_>,
         id: ConsumerId,
         failed: Option<How>,
+        end: LinkEnd,
     ) {
         let Some(consumer) = self.clients.detach(id) else {
             self.clients.forget_ended(id); // its queue was deleted meanwhile
@@ -170,15 +188,26 @@ impl Core {
         if consumer.browses {
             return self.browser_detach(id, &consumer);
         }
+        self.take_leave(turn, (id, consumer), failed, end);
+    }
+
+    /// Takes a consumer that is gone out of its queue.
+    pub(super) fn take_leave(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (id, consumer): (ConsumerId, Consumer),
+        failed: Option<How>,
+        end: LinkEnd,
+    ) {
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
             // The queue was deleted; its consumers are about to be told.
+            self.forget_link(id, &consumer);
             self.wake_released(consumer.session);
             return;
         };
         let next = queue.consumers.remove(id);
         queue.selecting.remove(id);
-        queue.timeouts.remove(consumer.timeout_ms);
         if queue.consumers.is_empty() {
             queue.unused_since = turn.now.mono;
             if queue.auto_delete && !consumer.passing {
@@ -187,16 +216,33 @@ impl Core {
             }
         }
         let session = consumer.session;
-        if consumer.held > 0 {
-            self.requeue_all(queue_id, id, consumer, failed);
-        } else {
-            queue.selecting.free_groups(id);
+        if let Some(consumer) = self.suspend_link(turn.now.mono, (id, consumer), failed, end) {
+            self.release_all(queue_id, id, consumer, failed);
         }
         if let Some(next) = next {
             self.wake(next);
         }
         self.wake_released(session);
         self.schedule(queue_id);
+    }
+
+    /// Frees what a consumer had that is gone: what it held is requeued.
+    fn release_all(
+        &mut self,
+        id: QueueId,
+        consumer_id: ConsumerId,
+        consumer: Consumer,
+        failed: Option<How>,
+    ) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return invariant!(broken, "the queue of a consumer that parts is there");
+        };
+        queue.timeouts.remove(consumer.timeout_ms);
+        if consumer.held > 0 {
+            self.requeue_all(id, consumer_id, consumer, failed);
+        } else {
+            queue.selecting.free_groups(consumer_id);
+        }
     }
 
     /// Requeues what a consumer held that is gone.
@@ -212,7 +258,8 @@ impl Core {
             failed == Some(How::ConnectionLost) && self.suspects_of(consumer.connection, held);
         self.work.push_back(Work::Requeue {
             queue,
-            holder: holder(id),
+            consumer: id,
+            holder: consumer.holder,
             from: Position(0),
             left: consumer.held,
             failure: failed.map(|how| Box::new(Failure::new(how, consumer.evidence))),
@@ -225,12 +272,17 @@ impl Core {
             return;
         };
         let connection = session.connection;
+        let end = match how {
+            How::ConnectionLost => LinkEnd::ConnectionClosed,
+            _ => LinkEnd::SessionEnded,
+        };
         // There are at most as many as handles in a session.
         for consumer in std::mem::take(&mut session.consumers) {
             turn.budget = turn.budget.saturating_sub(1);
-            self.consumer_detach(turn, consumer, Some(how));
+            self.consumer_detach(turn, consumer, Some(how), end);
         }
         self.clients.remove_session(id);
+        self.recoveries.begin(turn.now.mono, connection, Some(id));
         if let Some(connection) = self.clients.connections.get_mut(&connection) {
             connection.sessions.retain(|other| *other != id);
         }
@@ -254,7 +306,8 @@ impl Core {
             turn.budget = turn.budget.saturating_sub(1);
             if let Some(session) = connection.sessions.first().copied() {
                 if let Some(consumer) = self.clients.pop_consumer(session) {
-                    self.consumer_detach(turn, consumer, Some(How::ConnectionLost));
+                    let (how, end) = (How::ConnectionLost, LinkEnd::ConnectionClosed);
+                    self.consumer_detach(turn, consumer, Some(how), end);
                 } else {
                     self.session_end(turn, session, How::ConnectionLost);
                 }
@@ -265,6 +318,7 @@ impl Core {
             }
             let Some(queue) = connection.exclusive_queues.pop_first() else {
                 self.clients.connections.remove(&id);
+                self.recoveries.begin(turn.now.mono, id, None);
                 return;
             };
             self.remove_queue(turn, queue, DropCause::QueueDeleted);

@@ -7,6 +7,7 @@ use crate::base::{ConnectionId, Name, Step};
 use crate::broker::argument_value::check_weight;
 use crate::broker::arguments::QueueProperties;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
+use crate::broker::recovery::LinkEnd;
 use crate::broker::{
     Command, Effect, Error, ObjectKind, PublisherCommand, QueueCommand, Reply, TopologyCommand,
     UpkeepCommand,
@@ -57,9 +58,14 @@ impl Core {
             }
             Command::SessionEnd { session } => self.session_end(turn, session, How::SessionEnded),
             Command::ConnectionClose { connection } => self.connection_close(turn, connection),
-            Command::ConsumerDetach { consumer } => self.consumer_detach(turn, consumer, None),
+            Command::ConsumerDetach { consumer } => {
+                self.consumer_detach(turn, consumer, None, LinkEnd::Closed);
+            }
+            Command::ConsumerSuspend { consumer } => {
+                self.consumer_detach(turn, consumer, None, LinkEnd::Detached);
+            }
             Command::Publisher(command) => self.handle_publisher(turn, command),
-            Command::Consume(consume) => return self.consume(turn.now, consume),
+            Command::Consume(consume) => return self.consume(turn, consume),
             Command::Subscribe(subscribe) => return self.subscribe(turn, *subscribe),
             Command::Browse(browse) => return self.browse_attach(browse),
             Command::Queue(command) => {
@@ -142,6 +148,7 @@ impl Core {
                 present,
                 absent,
             } => self.notes_seen(turn.now, queue, (&present, &absent)),
+            UpkeepCommand::UserDeleted { user } => self.end_links_of(&user),
             UpkeepCommand::WriteDeaths => self.write_all_deaths(turn),
             UpkeepCommand::Alarm { raised } => self.raise_alarm(turn, raised),
         }

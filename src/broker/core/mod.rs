@@ -34,6 +34,7 @@ mod publishers;
 mod quarantine;
 mod queues;
 mod recorder;
+mod recovery;
 mod redrive;
 mod restore;
 mod routed;
@@ -68,6 +69,7 @@ use self::memos::Memos;
 use self::paging::Paging;
 use self::publishers::Publishers;
 use self::recorder::Recorder;
+use self::recovery::Recoveries;
 use self::redrive::Redrives;
 use self::routed::Routed;
 use self::topology::PolicyPass;
@@ -168,6 +170,8 @@ pub struct Core {
     names: BTreeMap<Name, QueueId>,
     clients: Clients,
     publishers: Publishers,
+    /// Links of consumers that outlive their connections.
+    recoveries: Recoveries,
     work: VecDeque<Work>,
     /// The queue that is served later than the commands before.
     unserved: Unserved,
@@ -279,6 +283,7 @@ impl Core {
             names: BTreeMap::new(),
             clients: Clients::new(options.seed, options.unsettled_max),
             publishers: Publishers::default(),
+            recoveries: Recoveries::default(),
             work: VecDeque::new(),
             unserved: Unserved::default(),
             policy_pass: None,
@@ -449,6 +454,7 @@ impl Core {
         self.write_due_deaths(&mut turn);
         self.wake_due_redrives(now);
         self.begin_due_looks(now);
+        self.end_due_links(now.mono);
         self.run(&mut turn);
         self.free(&mut turn);
         self.forget_bindings(&mut turn);
@@ -518,6 +524,7 @@ impl Core {
     /// When the next message or queue is due, the next line of the log, or numbers for the journal.
     pub fn next_deadline(&self) -> Option<Millis> {
         let mut next = self.deaths.due().min(self.redrives.due());
+        next = next.min(self.recoveries.due());
         if let Some((deadline, _)) = self.deadlines.first() {
             next = next.min(*deadline);
         }

@@ -402,6 +402,7 @@ impl Core {
             let Some(state) = self.clients.end(consumer) else {
                 continue; // it left by itself meanwhile
             };
+            self.forget_link(consumer, &state);
             let end = Effect::ConsumerEnded {
                 consumer,
                 cause: ConsumerEnd::QueueDeleted,

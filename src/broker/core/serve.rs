@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::clients::{Clients, NoRoom, holder};
+use super::clients::{Clients, NoRoom};
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{
-    ConnectionId, ConsumerId, Millis, Now, Position, QueueId, Stamp, Step, invariant,
+    ConnectionId, ConsumerId, HolderId, Millis, Now, Position, QueueId, Stamp, Step, invariant,
 };
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
@@ -399,10 +399,11 @@ impl Assigning<'_> {
             // Looking for it may have taken all of the slice.
             *left = left.saturating_sub(1);
             let mut delivery = describe(consumer, position, slot);
+            let holder = taker.holder;
             if queue.selecting.is_empty() {
                 queue.consumers.served(queue.messages.ready());
             } else {
-                let to = (taker.connection, consumer);
+                let to = (taker.connection, consumer, holder);
                 delivery.suspect = note_selected(queue, position, to);
                 self.has_freed |= queue.selecting.has_news();
             }
@@ -413,7 +414,7 @@ impl Assigning<'_> {
             queue.counters.delivered += 1;
             self.counters.delivered += 1;
             let since = Stamp::of(turn.now.mono);
-            queue.messages.acquire(position, holder(consumer), since);
+            queue.messages.acquire(position, holder, since);
             if self.has_freed {
                 return; // those who passed messages of that group look at them again first
             }
@@ -453,6 +454,7 @@ pub(super) fn describe(consumer: ConsumerId, position: Position, slot: &Slot) ->
         failures: slot.failures,
         acquired: slot.acquired,
         suspect: false,
+        resumed: false,
     }
 }
 
@@ -460,7 +462,11 @@ pub(super) fn describe(consumer: ConsumerId, position: Position, slot: &Slot) ->
 /// consumer was served; whether the message is suspected.
 #[cold]
 #[inline(never)]
-fn note_selected(queue: &mut Queue, position: Position, to: (ConnectionId, ConsumerId)) -> bool {
+fn note_selected(
+    queue: &mut Queue,
+    position: Position,
+    to: (ConnectionId, ConsumerId, HolderId),
+) -> bool {
     let is_suspect = note_suspect(queue, position, to);
     let is_new_group = queue.selecting.assigned(&queue.messages, position, to.1);
     let ready = queue.messages.ready();
@@ -476,7 +482,11 @@ fn note_selected(queue: &mut Queue, position: Position, to: (ConnectionId, Consu
 
 /// Whether a message is delivered that is suspected: the connection gets nothing else of the queue
 /// until it is settled.
-fn note_suspect(queue: &mut Queue, position: Position, to: (ConnectionId, ConsumerId)) -> bool {
+fn note_suspect(
+    queue: &mut Queue,
+    position: Position,
+    to: (ConnectionId, ConsumerId, HolderId),
+) -> bool {
     let suspects = queue.selecting.suspects();
     let Some(suspects) = suspects.filter(|suspects| suspects.has(position)) else {
         return false;

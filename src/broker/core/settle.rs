@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::clients::{consumer_of, holder};
 use super::death::Dying;
 use super::delaying::{delayed, requeue_or_delay};
 use super::failure::Failure;
@@ -45,15 +44,15 @@ impl Core {
         let Some(state) = self.clients.consumers.get(&consumer) else {
             return; // its queue was deleted meanwhile
         };
-        let (connection, queue, settled) = (state.connection, state.queue, state.settled);
+        let (connection, queue) = (state.connection, state.queue);
+        let holder = state.holder;
+        let of = (holder, state.settled);
         let is_settled = match outcome {
             // Of a copy it is true that it was accepted. Any other outcome has no effect on what it
             // is a copy of, and is answered with released.
-            Outcome::Accepted => {
-                self.accept(queue, position, (consumer, settled)) || self.browses(consumer)
-            }
+            Outcome::Accepted => self.accept(queue, position, of) || self.browses(consumer),
             Outcome::Rejected { evidence } => {
-                self.reject_held(turn, consumer, (queue, position), evidence)
+                self.reject_held(turn, holder, (queue, position), evidence)
             }
             other => {
                 let holds = self.holds(queue, position, consumer);
@@ -66,7 +65,7 @@ impl Core {
         if is_settled {
             self.release(consumer);
         } else {
-            self.release_timed_out(consumer);
+            self.release_timed_out(consumer, position);
         }
         if let Some(token) = confirm {
             let lsn = self.recorder.settlement();
@@ -95,7 +94,7 @@ impl Core {
             self.remove_dropped(turn, queue, position, MessageState::Held, (None, cause));
             self.release(consumer);
         } else {
-            self.release_timed_out(consumer);
+            self.release_timed_out(consumer, position);
         }
     }
 
@@ -124,12 +123,12 @@ impl Core {
         let Some(state) = self.clients.consumers.get(&consumer) else {
             return; // its queue was deleted meanwhile
         };
-        let (queue, settled) = (state.queue, state.settled);
+        let (queue, of) = (state.queue, (state.holder, state.settled));
         for &position in positions {
-            if self.accept(queue, position, (consumer, settled)) {
+            if self.accept(queue, position, of) {
                 self.release(consumer);
             } else {
-                self.release_timed_out(consumer);
+                self.release_timed_out(consumer, position);
             }
             if !self.work.is_empty() {
                 self.run(turn);
@@ -151,10 +150,12 @@ impl Core {
     /// Whether a consumer holds this message. After a settlement it does not: the gateway's tokens
     /// make sure that each delivery is settled once. Nor does it if the delivery timed out.
     pub(super) fn holds(&self, queue: QueueId, position: Position, consumer: ConsumerId) -> bool {
+        let holder = self.clients.consumers.get(&consumer);
+        let holder = holder.map(|consumer| consumer.holder);
         self.queues
             .get(&queue)
             .and_then(|queue| queue.messages.slot_if(position, MessageState::Held))
-            .is_some_and(|slot| slot.holder == holder(consumer))
+            .is_some_and(|slot| holder == Some(slot.holder))
     }
 
     /// Applies an outcome other than accepted or rejected.
@@ -225,15 +226,14 @@ impl Core {
         &mut self,
         id: QueueId,
         position: Position,
-        (consumer, settled): (ConsumerId, bool),
+        (holder, settled): (HolderId, bool),
     ) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else {
             return false; // it was deleted, which its consumers are about to be told
         };
-        let Some(gone) =
-            queue
-                .messages
-                .take_held(position, holder(consumer), &mut self.deferred_free)
+        let Some(gone) = queue
+            .messages
+            .take_held(position, holder, &mut self.deferred_free)
         else {
             return false;
         };
@@ -273,7 +273,7 @@ impl Core {
     fn reject_held(
         &mut self,
         turn: &mut Turn<'_>,
-        consumer: ConsumerId,
+        holder: HolderId,
         (id, position): (QueueId, Position),
         evidence: Option<Arc<Evidence>>,
     ) -> bool {
@@ -281,7 +281,7 @@ impl Core {
             return false; // it was deleted, which its consumers are about to be told
         };
         let slot = queue.messages.slot_mut_if(position, MessageState::Held);
-        let Some(slot) = slot.filter(|slot| slot.holder == holder(consumer)) else {
+        let Some(slot) = slot.filter(|slot| slot.holder == holder) else {
             return false;
         };
         slot.failures = slot.failures.saturating_add(1);
@@ -441,7 +441,7 @@ impl Core {
             // The queue was deleted or the delivery timed out meanwhile; other consumers of the
             // session can continue.
             self.return_copy(consumer, position);
-            self.release_timed_out(consumer);
+            self.release_timed_out(consumer, position);
             if let Some(session) = session {
                 self.wake_released(session);
             }
@@ -484,7 +484,7 @@ impl Core {
     pub(super) fn requeue_slice(
         &mut self,
         turn: &mut Turn<'_>,
-        (id, holder): (QueueId, HolderId),
+        (id, consumer, holder): (QueueId, ConsumerId, HolderId),
         mut from: Position,
         mut left: u32,
         (failure, suspected): (Option<Box<Failure>>, bool),
@@ -513,7 +513,7 @@ impl Core {
             if left == 0 {
                 // Its message groups are free only now: their messages go on in their order.
                 if let Some(queue) = self.queues.get_mut(&id) {
-                    queue.selecting.free_groups(consumer_of(holder));
+                    queue.selecting.free_groups(consumer);
                 }
                 self.schedule(id);
                 return;
@@ -521,6 +521,7 @@ impl Core {
         }
         self.work.push_back(Work::Requeue {
             queue: id,
+            consumer,
             holder,
             from,
             left,

@@ -63,6 +63,7 @@ impl Core {
                 left: 1,
                 ref failure,
                 suspected,
+                ..
             } => {
                 let position = self.queues.get(&queue)?.messages.held_by(holder, from)?;
                 let returned = Event::Returned {

@@ -38,7 +38,7 @@ impl Core {
         let mut consume = subscribe.consume;
         // What the subscription does not want never enters its queue.
         consume.selector = None;
-        match self.consume(turn.now, consume) {
+        match self.consume(turn, consume) {
             Reply::Consuming { .. } => {}
             refused => {
                 if created && let Some(id) = self.names.get(&name).copied() {

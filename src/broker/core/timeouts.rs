@@ -9,8 +9,10 @@
 //!                  +<---- next due -------+ and its consumer is passed over until it settles
 //! ```
 
-use super::clients::consumer_of;
+use std::sync::Arc;
+
 use super::failure::Failure;
+use super::recovery::LateSettler;
 use super::settle::Requeued;
 use super::work::{SLICE, Work};
 use super::{Core, CoreOptions, Turn};
@@ -21,7 +23,7 @@ use crate::broker::event::EventKind;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::MessageState;
 use crate::broker::{Effect, LogEvent};
-use crate::deaths::How;
+use crate::deaths::{Evidence, How};
 
 /// A look at what consumers of one queue hold.
 #[derive(Debug)]
@@ -150,11 +152,15 @@ impl Core {
             };
             (look.from, left) = (Position(position.0 + 1), left - 1);
             look.is_idle = false;
-            let consumer = consumer_of(slot.holder);
+            let consumer = self.recoveries.consumer_of(slot.holder);
             let age_ms = slot.held_since.age_ms(turn.now.mono);
             // A consumer that is gone is about to give back what it held.
             let known = self.clients.consumers.get(&consumer);
-            let Some(timeout_ms) = known.and_then(|known| known.timeout_of(queue)) else {
+            let timeout_ms = match known {
+                Some(known) => known.timeout_of(queue),
+                None => self.recoveries.timeout_of(consumer, queue),
+            };
+            let Some(timeout_ms) = timeout_ms else {
                 continue;
             };
             match timeout_ms
@@ -203,6 +209,10 @@ impl Core {
         (id, timeout_ms): (ConsumerId, u32),
         (queue, position): (QueueId, Position),
     ) {
+        if let LateSettler::Nobody(by) = self.time_out_unsent(id, position) {
+            self.free_groups(queue, id);
+            return self.take_back(turn, (queue, position), timeout_ms, by);
+        }
         let Some(consumer) = self.clients.time_out(id) else {
             return invariant!(broken, "who held a delivery for too long is there");
         };
@@ -210,10 +220,7 @@ impl Core {
         let is_told = is_first && std::mem::replace(&mut consumer.is_timeout_told, true);
         let (connection, by) = (consumer.connection, consumer.evidence.clone());
         let was_waiting = is_first && std::mem::take(&mut consumer.waiting);
-        let seen = self.seen(turn.now, (queue, position), MessageState::Held);
         if let Some(queue) = self.queues.get_mut(&queue) {
-            queue.counters.timed_out += 1;
-            self.counters.timed_out += 1;
             if was_waiting {
                 queue.consumers.park(id);
             }
@@ -228,15 +235,36 @@ impl Core {
                 self.wake(next);
             }
         }
+        if is_first {
+            self.free_groups(queue, id);
+        }
+        self.take_back(turn, (queue, position), timeout_ms, by);
+        let effect = Effect::TimedOut {
+            consumer: id,
+            position,
+        };
+        turn.effects.outgoing.push((connection, effect));
+    }
+
+    /// Gives a delivery that was held for too long to its queue.
+    fn take_back(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (queue, position): (QueueId, Position),
+        timeout_ms: u32,
+        by: Option<Arc<Evidence>>,
+    ) {
+        let seen = self.seen(turn.now, (queue, position), MessageState::Held);
+        if let Some(queue) = self.queues.get_mut(&queue) {
+            queue.counters.timed_out += 1;
+            self.counters.timed_out += 1;
+        }
         if let Some((queue, mut about)) = seen {
             if let Some(unwritten) = &mut about.unwritten {
                 unwritten.evidence.clone_from(&by);
             }
             let late = EventKind::ConsumerTimeout { timeout_ms };
             self.tell(turn, queue, late, Some(about));
-        }
-        if is_first {
-            self.free_groups(queue, id);
         }
         let failure = Failure::new(How::ConsumerTimeout, by);
         let late = Requeued {
@@ -248,11 +276,6 @@ impl Core {
             not_before: None,
         };
         self.requeue(turn, &late);
-        let effect = Effect::TimedOut {
-            consumer: id,
-            position,
-        };
-        turn.effects.outgoing.push((connection, effect));
     }
 
     /// Frees the message groups of a consumer that held a message for too long.
@@ -266,8 +289,8 @@ impl Core {
 
     /// Counts a delivery as settled that its consumer had held for too long, if it had: once all of
     /// them are settled it gets messages again. Also counts a copy as settled: nobody holds it.
-    pub(super) fn release_timed_out(&mut self, id: ConsumerId) {
-        let Some((left, session)) = self.clients.release_timed_out(id) else {
+    pub(super) fn release_timed_out(&mut self, id: ConsumerId, position: Position) {
+        let Some((left, session)) = self.clients.release_timed_out(id, position) else {
             if self.browses(id) {
                 self.release(id);
             }

@@ -52,6 +52,8 @@ pub(super) enum Work {
     Requeue {
         /// The queue that it concerns.
         queue: QueueId,
+        /// The consumer, whose message groups are freed.
+        consumer: ConsumerId,
         /// The holder whose deliveries are requeued.
         holder: HolderId,
         /// The position of the first that may be affected.
@@ -63,6 +65,10 @@ pub(super) enum Work {
         /// Whether they are suspected instead of counted as failed.
         suspected: bool,
     },
+    /// Compare what a consumer's link held before with what its consumer knows of.
+    Recover(ConsumerId),
+    /// Send deliveries again to a consumer whose link held them before.
+    Resend(ConsumerId),
     /// Look at deliveries of a queue that may have been held for too long.
     TimeOut(Look),
     /// Move some messages of a redrive, by its number.
@@ -122,6 +128,7 @@ impl Core {
                 }
                 Work::Requeue {
                     queue,
+                    consumer,
                     holder,
                     from,
                     left,
@@ -129,8 +136,10 @@ impl Core {
                     suspected,
                 } => {
                     let failure = (failure, suspected);
-                    self.requeue_slice(turn, (queue, holder), from, left, failure);
+                    self.requeue_slice(turn, (queue, consumer, holder), from, left, failure);
                 }
+                Work::Recover(consumer) => self.recover_slice(turn, consumer),
+                Work::Resend(consumer) => self.resend_slice(turn, consumer),
                 Work::TimeOut(look) => self.look_slice(turn, look),
                 Work::Redrive(number) => self.redrive_slice(turn, number),
                 Work::ApplyPolicies => self.apply_policies_slice(turn),

@@ -206,6 +206,17 @@ impl Groups {
         owner.passed
     }
 
+    /// Gives all groups of a consumer to another, which has none.
+    pub fn pass_on(&mut self, from: ConsumerId, to: ConsumerId) {
+        let Some(number) = self.numbers.remove(&from) else {
+            return;
+        };
+        self.numbers.insert(to, number);
+        if let Some(owner) = self.owners.get_mut(&number) {
+            owner.consumer = to;
+        }
+    }
+
     /// Counts a consumer that begins to look behind others' groups.
     pub fn look_behind(&mut self) {
         self.lookers += 1;

@@ -354,6 +354,13 @@ impl Selecting {
         is_new
     }
 
+    /// Gives the message groups of a consumer to the one that takes over its deliveries.
+    pub fn pass_groups(&mut self, from: ConsumerId, to: ConsumerId) {
+        if let Some(groups) = &mut self.groups {
+            groups.pass_on(from, to);
+        }
+    }
+
     /// Frees the message groups of a consumer: others look at what they had passed of them.
     pub fn free_groups(&mut self, consumer: ConsumerId) {
         if let Some(groups) = &mut self.groups {

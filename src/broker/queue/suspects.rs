@@ -20,7 +20,7 @@ pub struct Suspects {
     /// What left the queue may still be here, until it is looked at as the first.
     positions: BTreeSet<Position>,
     /// The suspect that a connection got last, and its consumer; it may be settled by now.
-    delivered: BTreeMap<ConnectionId, (ConsumerId, Position)>,
+    delivered: BTreeMap<ConnectionId, (ConsumerId, HolderId, Position)>,
 }
 
 impl Suspects {
@@ -64,15 +64,15 @@ impl Suspects {
     }
 
     /// Notes that a connection gets one.
-    pub fn deliver(&mut self, position: Position, to: (ConnectionId, ConsumerId)) {
-        self.delivered.insert(to.0, (to.1, position));
+    pub fn deliver(&mut self, position: Position, to: (ConnectionId, ConsumerId, HolderId)) {
+        self.delivered.insert(to.0, (to.1, to.2, position));
     }
 
     /// The consumer of a connection that holds a suspect.
     pub fn holder(&mut self, messages: &Messages, connection: ConnectionId) -> Option<ConsumerId> {
-        let (consumer, position) = *self.delivered.get(&connection)?;
+        let (consumer, holder, position) = *self.delivered.get(&connection)?;
         let slot = messages.slot_if(position, MessageState::Held);
-        if slot.is_some_and(|slot| slot.holder == HolderId(consumer.0)) {
+        if slot.is_some_and(|slot| slot.holder == holder) {
             return Some(consumer);
         }
         self.delivered.remove(&connection);

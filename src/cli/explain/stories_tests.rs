@@ -209,6 +209,7 @@ impl Stage {
             selector: None,
             timeout_ms: None,
             evidence: Some(Arc::new(evidence)),
+            recovery: None,
         }));
         self.effects.outgoing.clear();
         self.apply(Command::ConsumerFlow {

@@ -5,8 +5,10 @@
 //! settles after their outcome (`rcv-settle-mode` second): else the broker would forget an outcome that
 //! may not have arrived. Not over a restart of the broker.
 //!
-//! Read first: [`link`], one such link; then [`table`], all of them.
+//! Read first: [`link`], one such link; then [`table`], all of them. What the core keeps of consumers'
+//! links is named on the wire in [`consumer`].
 
+mod consumer;
 mod link;
 mod table;
 
@@ -22,6 +24,7 @@ use super::publisher::{Destination, verdict};
 use super::work::Work;
 use crate::base::limits::RESUMABLE_TIMEOUT_MAX_MS;
 use crate::base::{ConnectionId, Lsn, Millis, PublisherId, Serial};
+use crate::broker::recovery::{ExpiryPolicy, LinkEnd};
 use crate::broker::{Command, Effect, PublishOutcome, PublisherCommand, PublisherNews};
 use crate::link::{Arrived, LinkHandle, Resumed, SessionHandle, Tagged};
 use crate::wire::performative::{
@@ -29,50 +32,13 @@ use crate::wire::performative::{
     Symbol, Target, TargetArchetype, Terminus, UnsettledDelivery, unsettled_tags,
 };
 
+pub(super) use consumer::ConsumerLifetime;
 use link::{Decision, NotTaken, Owner, ResumableLink, ToTell};
 pub(super) use table::ResumableLinks;
 use table::{Claim, LinkKey, Wanted};
 
 /// Longest time that a link is kept after its connection, in seconds as termini have it.
 const TIMEOUT_MAX_S: u32 = RESUMABLE_TIMEOUT_MAX_MS / 1_000;
-
-/// When the time of a link begins that is kept after its connection. [AMQP 3.5.6]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum ExpiryPolicy {
-    LinkDetach,
-    SessionEnd,
-    ConnectionClose,
-}
-
-impl ExpiryPolicy {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::LinkDetach => "link-detach",
-            Self::SessionEnd => "session-end",
-            Self::ConnectionClose => "connection-close",
-        }
-    }
-
-    /// Whether the time begins with this end of a link.
-    const fn begins(self, end: LinkEnd) -> bool {
-        match end {
-            LinkEnd::Detached => matches!(self, Self::LinkDetach),
-            LinkEnd::SessionEnded => !matches!(self, Self::ConnectionClose),
-            LinkEnd::Closed => true,
-        }
-    }
-}
-
-/// How an attached link ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum LinkEnd {
-    /// The peer or the broker closed it: it is not attached again.
-    Closed,
-    /// It may be attached again.
-    Detached,
-    /// With its session.
-    SessionEnded,
-}
 
 /// What an attach asks for, until it is answered.
 #[derive(Debug)]
@@ -98,17 +64,15 @@ pub(super) struct Departed {
     resumable: Box<Resumable>,
 }
 
-impl LinkEnd {
-    /// What a detach means for a link that may be attached again: the older end of a stolen one is closed,
-    /// the link is not.
-    pub(super) fn of_detach(closed: bool, error: Option<&Error>) -> Self {
-        let stolen = LinkError::Stolen.as_str();
-        let is_stolen = error.is_some_and(|error| error.condition.as_str() == stolen);
-        if closed && !is_stolen {
-            Self::Closed
-        } else {
-            Self::Detached
-        }
+/// What a detach means for a link that may be attached again: the older end of a stolen one is closed, the
+/// link is not.
+pub(super) fn end_of_detach(closed: bool, error: Option<&Error>) -> LinkEnd {
+    let stolen = LinkError::Stolen.as_str();
+    let is_stolen = error.is_some_and(|error| error.condition.as_str() == stolen);
+    if closed && !is_stolen {
+        LinkEnd::Closed
+    } else {
+        LinkEnd::Detached
     }
 }
 
@@ -136,24 +100,17 @@ impl Gateway {
         if !is_able || !is_settled_late || target.dynamic {
             return Ok(None);
         }
-        let policy = target.expiry_policy.as_ref().map(Symbol::as_str);
-        let (expiry, timeout_s) = match policy {
-            Some("link-detach") => (ExpiryPolicy::LinkDetach, target.timeout_s),
-            None | Some("session-end") => (ExpiryPolicy::SessionEnd, target.timeout_s),
-            Some("connection-close") => (ExpiryPolicy::ConnectionClose, target.timeout_s),
-            Some("never") => (ExpiryPolicy::ConnectionClose, TIMEOUT_MAX_S),
-            Some(_) => return Ok(None),
-        };
-        if timeout_s == 0 {
+        let lifetime = consumer::lifetime(target.expiry_policy.as_ref(), target.timeout_s);
+        let Some((expiry, timeout_s)) = lifetime else {
             return Ok(None);
-        }
+        };
         let map = attach.unsettled.as_deref();
         let tags = map.map(unsettled_tags).transpose();
         let tags = tags.map_err(|why| errors::invalid_field(format_args!("unsettled: {why}")))?;
         let mut tags = tags.unwrap_or_default();
         tags.sort_unstable();
         let wanted = Wanted {
-            timeout_s: timeout_s.min(TIMEOUT_MAX_S),
+            timeout_s: timeout_s.get(),
             tags,
             is_incomplete: attach.incomplete_unsettled,
         };
@@ -427,7 +384,7 @@ impl Gateway {
                 let links = &self.environment.resumable;
                 links.forget(&resumable.key, resumable.owner);
             }
-            LinkEnd::Detached | LinkEnd::SessionEnded => {
+            LinkEnd::Detached | LinkEnd::SessionEnded | LinkEnd::ConnectionClosed => {
                 let begins = resumable.expiry.begins(end).then_some(now);
                 resumable.link.suspend(resumable.owner, begins);
             }

@@ -555,6 +555,7 @@ impl Scene {
             message_format: 0,
             prefix: &[],
             bare: message,
+            tag: None,
         };
         let engine = &mut self.clients[client].engine;
         engine

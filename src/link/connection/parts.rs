@@ -8,6 +8,7 @@ use super::{Connection, LinkContext, Sending, Unsendable};
 use crate::base::uncount;
 use crate::link::LinkHandle;
 use crate::link::link::QueuedMessage;
+use crate::wire::performative::ResumableTag;
 
 /// Incoming deliveries.
 impl Connection {
@@ -99,6 +100,25 @@ impl Connection {
             let front = Bytes::copy_from_slice(sending.bare);
             let bare = std::iter::once(front).chain(rest.iter().cloned());
             QueuedMessage::new(&sending, settled, bare)
+        })
+    }
+
+    /// Sends the state of a delivery from before the link was attached, settled and without its message.
+    /// [AMQP 2.6.13]
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn restate(&mut self, handle: LinkHandle, tag: &ResumableTag) -> Result<(), Unsendable> {
+        let sending = Sending {
+            token: u64::MAX,
+            settled: true,
+            message_format: 0,
+            prefix: &[],
+            bare: &[],
+            tag: Some(tag),
+        };
+        self.send_later(handle, &sending, 0, |_| {
+            QueuedMessage::new(&sending, true, [])
         })
     }
 

@@ -11,7 +11,8 @@ use crate::link::LinkHandle;
 use crate::link::link::{Link, LinkState, QueuedMessage};
 use crate::link::session::{SentDelivery, Session, goes_at_once};
 use crate::wire::performative::{
-    DeliveryState, FirstTransfer, Role, SenderSettleMode, TRANSFER_BYTES_MAX, write_transfer,
+    DeliveryState, FirstTransfer, ResumableTag, Role, SenderSettleMode, TRANSFER_BYTES_MAX,
+    write_tagged_transfer, write_transfer,
 };
 
 /// A message to send: `prefix` and `bare` together are its bytes.
@@ -29,6 +30,8 @@ pub struct Sending<'a> {
     pub prefix: &'a [u8],
     /// The bare message, sent unchanged.
     pub bare: &'a [u8],
+    /// Its delivery-tag on a link that outlives its connection; none: the engine chooses one.
+    pub tag: Option<&'a ResumableTag>,
 }
 
 /// Why a message cannot be sent; it was not taken.
@@ -75,7 +78,7 @@ impl Connection {
         let settled = admit(link, &sending, bytes as u64)?;
         link.count_delivery();
         link.sender.taken += 1;
-        let in_turn = link.sender.waiting.is_empty();
+        let in_turn = link.sender.waiting.is_empty() && sending.tag.is_none();
         if window_open && in_turn && goes_at_once(bytes, output.frame_bytes_max) {
             session.taken += 1;
             let Sending {
@@ -127,7 +130,7 @@ impl Connection {
         let Some(mut waiting) = link.sender.waiting.pop_front() else {
             return true;
         };
-        let room = frame_bytes_max.saturating_sub(TRANSFER_BYTES_MAX);
+        let room = frame_bytes_max.saturating_sub(waiting.head_bytes_max());
         let left = waiting.bytes_left();
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(room);
         if count > waiting.bytes_here() {
@@ -140,24 +143,18 @@ impl Connection {
         }
         let mut first = None;
         if waiting.delivery_id.is_none() {
-            uncount!(session.waiting, 1, "what waited was counted");
-            let QueuedMessage {
-                token,
-                message_format,
-                settled,
-                ..
-            } = waiting;
-            let begun = begin_delivery(session, handle, token, message_format, settled);
-            waiting.delivery_id = Some(begun.delivery_id);
+            first = Some(begin_waiting(session, handle, &mut waiting));
             if waiting.is_released {
-                let state = &DeliveryState::Released;
-                session.queue_disposition(Role::Sender, begun.delivery_id, false, state);
                 mark_dirty(&mut self.dirty, session);
             }
-            first = Some(begun);
         }
         let more = (count as u64) < left;
-        write_transfer(out, channel, handle, first.as_ref(), more, count);
+        match (&first, &waiting.tag) {
+            (Some(first), Some(tag)) => {
+                write_tagged_transfer(out, channel, (first, tag), more, count);
+            }
+            _ => write_transfer(out, channel, handle, first.as_ref(), more, count),
+        }
         waiting.write(out, count);
         session.count_outgoing();
         let waiting_bytes = &mut self.output.waiting_bytes;
@@ -239,6 +236,25 @@ pub(super) fn admit(link: &Link, sending: &Sending<'_>, bytes: u64) -> Result<bo
         SenderSettleMode::Unsettled => false,
         SenderSettleMode::Mixed => sending.settled,
     })
+}
+
+/// Begins a delivery that waited.
+fn begin_waiting(session: &mut Session, handle: u32, waiting: &mut QueuedMessage) -> FirstTransfer {
+    uncount!(session.waiting, 1, "what waited was counted");
+    let QueuedMessage {
+        token,
+        message_format,
+        settled,
+        is_released,
+        ..
+    } = *waiting;
+    let begun = begin_delivery(session, handle, token, message_format, settled);
+    waiting.delivery_id = Some(begun.delivery_id);
+    if is_released {
+        let state = &DeliveryState::Released;
+        session.queue_disposition(Role::Sender, begun.delivery_id, false, state);
+    }
+    begun
 }
 
 /// Assigns a delivery its id and adds it to the unsettled ones.

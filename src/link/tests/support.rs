@@ -225,6 +225,7 @@ pub(super) fn message(token: u64, bare: &[u8]) -> Sending<'_> {
         message_format: 0,
         prefix: &[],
         bare,
+        tag: None,
     }
 }
 

@@ -114,6 +114,7 @@ impl Setting {
             selector: None,
             timeout_ms: None,
             evidence: None,
+            recovery: None,
         }));
         self.apply(Command::ConsumerFlow {
             consumer: CONSUMER,

@@ -227,6 +227,7 @@ fn a_large_message_that_an_alarm_holds_up_is_given_up_and_what_follows_it_is_rea
         message_format: 0,
         prefix: &[],
         bare: &message,
+        tag: None,
     };
     let sent = pair.client.send(link, sending, || message.clone());
     sent.unwrap();

@@ -224,6 +224,7 @@ impl Engine {
             message_format: 0,
             prefix: &[],
             bare: message,
+            tag: None,
         };
         let bytes = message.len() as u64;
         match self.link.send(handle, sending, || message.clone()) {

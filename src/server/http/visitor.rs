@@ -126,6 +126,7 @@ impl Visitor {
             selector: None,
             timeout_ms: Some(0),
             evidence: None,
+            recovery: None,
         }))?;
         self.apply(Command::ConsumerFlow {
             consumer,

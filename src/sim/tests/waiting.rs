@@ -170,6 +170,7 @@ impl Client {
                 None,
                 None,
             ))),
+            recovery: None,
         }));
         consumer
     }

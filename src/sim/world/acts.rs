@@ -132,6 +132,7 @@ impl World {
                 None,
                 None,
             ))),
+            recovery: None,
         }));
         let Reply::Consuming { queue, .. } = reply else {
             return;

@@ -63,7 +63,7 @@ impl AttachFields {
             list.raw()?.unwrap_or_default(),
             list.raw()?.unwrap_or_default(),
         ];
-        let (dropped, too_long) = overlong(&mut list, given, receives == Some(true))?;
+        let (dropped, too_long) = overlong(&mut list, given)?;
         // A field that is too long is not echoed either.
         let [source, target] = given.map(|raw| {
             if raw.len() > TERMINUS_BYTES_MAX {
@@ -109,12 +109,11 @@ impl AttachFields {
     }
 }
 
-/// The fields of an attach (by index) that are longer than is read, given its termini, the list behind
-/// them and its role, and what the peer is told about them.
+/// The fields of an attach (by index) that are longer than is read, given its termini and the list behind
+/// them, and what the peer is told about them.
 fn overlong(
     list: &mut wire::Fields<'_>,
     [source, target]: [&[u8]; 2],
-    receives: bool,
 ) -> Result<(Vec<u32>, Option<TooLong>), DecodeError> {
     let mut fields = vec![
         (SOURCE, "source", source.len()),
@@ -134,12 +133,12 @@ fn overlong(
         let max = match index {
             SOURCE | TARGET => TERMINUS_BYTES_MAX,
             PROPERTIES => LINK_PROPERTIES_BYTES_MAX,
-            UNSETTLED if !receives => UNSETTLED_MAP_BYTES_MAX,
+            UNSETTLED => UNSETTLED_MAP_BYTES_MAX,
             _ => ATTACH_IGNORED_BYTES_MAX,
         };
         if bytes > max {
             dropped.push(index);
-            if matches!(index, SOURCE | TARGET | PROPERTIES) || index == UNSETTLED && !receives {
+            if matches!(index, SOURCE | TARGET | PROPERTIES | UNSETTLED) {
                 told = told.or(Some((name, bytes, max)));
             }
         }
@@ -158,6 +157,8 @@ pub enum Terminus<T> {
     /// The peer's source with default-outcome released, and with the four outcomes of
     /// [AMQP 3.4] if it named none. For sources only; as `Echo` for targets.
     EchoWithOutcomes,
+    /// The same, with this expiry-policy, and this timeout in seconds.
+    EchoWithLifetime(&'static str, u32),
     /// The peer's target if it has an address, otherwise null. For targets only; as `Echo` for
     /// sources.
     EchoIfAddressed,
@@ -223,13 +224,22 @@ impl AttachFrame<'_> {
         match &answer.source {
             Terminus::Absent => wire::write_null(out),
             Terminus::Echo | Terminus::EchoIfAddressed => echo(out, &self.peer.source),
-            Terminus::EchoWithOutcomes => write_source_with_outcomes(out, &self.peer.source)?,
+            Terminus::EchoWithOutcomes => {
+                write_source_with_outcomes(out, &self.peer.source, None)?;
+            }
+            Terminus::EchoWithLifetime(policy, timeout_s) => {
+                let lifetime = Some((*policy, *timeout_s));
+                write_source_with_outcomes(out, &self.peer.source, lifetime)?;
+            }
             Terminus::Given(source) => composite::write(out, &**source),
         }
         match &answer.target {
             Terminus::Absent => wire::write_null(out),
             Terminus::EchoIfAddressed if !has_address(&self.peer.target) => wire::write_null(out),
-            Terminus::Echo | Terminus::EchoWithOutcomes | Terminus::EchoIfAddressed => {
+            Terminus::Echo
+            | Terminus::EchoWithOutcomes
+            | Terminus::EchoWithLifetime(..)
+            | Terminus::EchoIfAddressed => {
                 echo(out, &self.peer.target);
             }
             Terminus::Given(target) => {
@@ -276,14 +286,24 @@ const OUTCOMES: [&str; 4] = [
     "amqp:modified:list",
 ];
 
-/// Writes a source again, field by field, except default-outcome (8) and outcomes (9). [AMQP 3.5.3]
-fn write_source_with_outcomes(out: &mut Vec<u8>, source: &[u8]) -> Result<(), DecodeError> {
+/// Writes a source again, field by field, except default-outcome (8) and outcomes (9), and expiry-policy (2)
+/// and timeout (3) if they are given. [AMQP 3.5.3]
+fn write_source_with_outcomes(
+    out: &mut Vec<u8>,
+    source: &[u8],
+    lifetime: Option<(&str, u32)>,
+) -> Result<(), DecodeError> {
     let mut described = Reader::new(source).described()?;
     let mut list = described.value.list()?;
     wire::write_descriptor(out, codes::SOURCE);
     let compound = wire::begin_list(out);
-    for _ in 0..8 {
-        echo(out, list.raw()?.unwrap_or_default());
+    for index in 0..8 {
+        let given = list.raw()?.unwrap_or_default();
+        match (index, lifetime) {
+            (2, Some((policy, _))) => wire::write_symbol(out, policy),
+            (3, Some((_, timeout_s))) => wire::write_uint(out, timeout_s),
+            _ => echo(out, given),
+        }
     }
     list.skip(1)?;
     super::DeliveryState::Released.write(out);

@@ -37,8 +37,11 @@ pub use types::{
     ReceiverSettleMode, Role, SenderSettleMode, SessionError, Symbol, TransactionError,
 };
 
-pub use transfer::{FirstTransfer, TRANSFER_BYTES_MAX, Transfer, WholeTransfer, write_transfer};
-pub use unsettled::{DeliveryTag, UnsettledDelivery, unsettled_tags};
+pub use transfer::{
+    FirstTransfer, ResumableTag, TAGGED_TRANSFER_BYTES_MAX, TRANSFER_BYTES_MAX, Transfer,
+    WholeTransfer, write_tagged_transfer, write_transfer,
+};
+pub use unsettled::{DeliveryTag, UnsettledDelivery, unsettled_deliveries, unsettled_tags};
 
 #[cfg(test)]
 mod tests;

@@ -360,6 +360,8 @@ pub struct Source {
     pub durable: u32,
     /// When the terminus is forgotten. [AMQP 3.5.6]
     pub expiry_policy: Option<Symbol>,
+    /// How long after that it is kept, in seconds. Of a peer's it is what is asked for.
+    pub timeout_s: u32,
     /// The filter that leaves out what the same connection sends, with its name. Of a peer's
     /// source only: written, it is one of the filters.
     pub no_local: Option<(Symbol, Value)>,
@@ -390,6 +392,7 @@ impl Composite for Source {
             address,
             durable: 0,
             expiry_policy: None,
+            timeout_s: 0,
             no_local: None,
             dynamic: list.optional("dynamic", Reader::bool)?.unwrap_or(false),
             dynamic_node_properties: list.optional("dynamic-node-properties", read_fields)?,
@@ -409,7 +412,7 @@ impl Composite for Source {
         list.field((self.durable > 0).then_some(self.durable), write_uint);
         let policy = self.expiry_policy.as_ref().map(Symbol::as_str);
         list.field(policy, write_symbol);
-        list.nulls(1);
+        list.field((self.timeout_s > 0).then_some(self.timeout_s), write_uint);
         list.field(self.dynamic.then_some(true), write_bool);
         list.field(self.dynamic_node_properties.as_ref(), write_fields);
         let mode = self.distribution_mode.as_ref().map(|mode| match mode {

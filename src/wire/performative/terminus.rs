@@ -61,7 +61,8 @@ pub(super) fn kept(encoded: &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
 }
 
 /// Notes in a decoded source how long it is to live and the filter of what its own connection sends,
-/// which only subscriptions keep: [`kept`] leaves them out.
+/// which only subscriptions and links that can be
+/// resumed keep: [`kept`] leaves them out.
 pub(super) fn note_lifetime(encoded: &[u8], source: &mut Source) -> Result<(), DecodeError> {
     let Ok(mut described) = Reader::new(encoded).described() else {
         return Ok(());
@@ -76,6 +77,7 @@ pub(super) fn note_lifetime(encoded: &[u8], source: &mut Source) -> Result<(), D
         let mut value = Reader::new(raw);
         match index {
             DURABLE => source.durable = value.uint().unwrap_or_default(),
+            TIMEOUT => source.timeout_s = value.uint().unwrap_or_default(),
             EXPIRY_POLICY => source.expiry_policy = value.symbol().ok().map(Symbol::from),
             FILTER => source.no_local = no_local(raw)?,
             _ => {}

@@ -272,6 +272,16 @@ pub struct FirstTransfer {
     pub settled: bool,
 }
 
+/// The delivery-tag of a delivery on a link that outlives its connection. [AMQP 2.6.13]
+#[derive(Clone, PartialEq, Debug)]
+pub struct ResumableTag {
+    /// The tag, unique among the unsettled deliveries of the link.
+    pub tag: DeliveryTag,
+    /// The state of a delivery from before the link was attached, which this resumes; none: it is a new
+    /// one.
+    pub resumed: Option<DeliveryState>,
+}
+
 /// Bytes of a frame header and the output of [`write_transfer`], at most.
 pub const TRANSFER_BYTES_MAX: usize = 48;
 
@@ -334,6 +344,49 @@ impl FirstTransfer {
             0x42,
         ])
     }
+}
+
+/// Bytes of a frame header and the output of [`write_tagged_transfer`], at most: states of a few bytes are
+/// written.
+pub const TAGGED_TRANSFER_BYTES_MAX: usize = 128;
+
+/// Writes the frame header and the performative of the first frame of a delivery with a tag of its own,
+/// whose payload of `payload_bytes` follows.
+pub fn write_tagged_transfer(
+    out: &mut Vec<u8>,
+    channel: u16,
+    (first, tag): (&FirstTransfer, &ResumableTag),
+    more: bool,
+    payload_bytes: usize,
+) {
+    let start = out.len();
+    let [c0, c1] = channel.to_be_bytes();
+    out.extend_from_slice(&[0, 0, 0, 0, 2, 0, c0, c1]);
+    wire::write_descriptor(out, codes::TRANSFER);
+    let compound = wire::begin_list(out);
+    wire::write_uint(out, first.handle);
+    wire::write_uint(out, first.delivery_id.0);
+    wire::write_binary(out, tag.tag.as_slice());
+    wire::write_uint(out, first.message_format);
+    wire::write_bool(out, first.settled);
+    wire::write_bool(out, more);
+    let mut count = 6;
+    if let Some(state) = &tag.resumed {
+        wire::write_null(out);
+        state.write(out);
+        wire::write_bool(out, true);
+        count = 9;
+    }
+    wire::end(out, compound, count);
+    let head_bytes = out.len() - start;
+    let size = u32::try_from(head_bytes + payload_bytes).unwrap_or(u32::MAX);
+    if let Some(place) = out.get_mut(start..start + size_of::<u32>()) {
+        place.copy_from_slice(&size.to_be_bytes());
+    }
+    debug_assert!(
+        head_bytes <= TAGGED_TRANSFER_BYTES_MAX,
+        "the constant covers every transfer with a tag"
+    );
 }
 
 /// Bytes and number of the fields of a transfer: known before they are written, so that nothing has

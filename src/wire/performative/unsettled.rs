@@ -50,6 +50,19 @@ pub fn unsettled_tags(map: &[u8]) -> Result<Vec<DeliveryTag>, DecodeError> {
     Ok(tags)
 }
 
+/// The deliveries in an encoded map of unsettled deliveries, with their states: none if it is null, or
+/// none that is known. Keys that are no delivery-tag are left out.
+pub fn unsettled_deliveries(map: &[u8]) -> Result<Vec<UnsettledDelivery>, DecodeError> {
+    let mut deliveries = Vec::new();
+    for pair in Reader::new(map).map()? {
+        let pair = pair?;
+        let key = Reader::new(pair.key).binary();
+        let tag = key.ok().and_then(DeliveryTag::new);
+        deliveries.extend(tag.map(|tag| (tag, DeliveryState::decode(pair.value).ok())));
+    }
+    Ok(deliveries)
+}
+
 /// Appends the encoding of a map of unsettled deliveries; null if there are none.
 pub(super) fn write_unsettled(out: &mut Vec<u8>, unsettled: &[UnsettledDelivery]) {
     if unsettled.is_empty() {

@@ -25,6 +25,7 @@ mod paging;
 mod pieces;
 mod policies;
 mod quarantine;
+mod recovery;
 mod redrive;
 mod redrive_bodies;
 mod redrive_outcome;

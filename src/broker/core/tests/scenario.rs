@@ -269,6 +269,7 @@ impl Scenario {
             selector: None,
             timeout_ms: None,
             evidence: None,
+            recovery: None,
         };
         adjust(&mut consume);
         self.apply(Command::Consume(consume))

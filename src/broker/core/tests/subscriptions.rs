@@ -22,6 +22,7 @@ fn subscribe(s: &mut Scenario, id: u64, selector: &str) -> Reply {
         selector: Some(Arc::new(Selector::parse(selector).unwrap())),
         timeout_ms: None,
         evidence: None,
+        recovery: None,
     };
     let topic = Topic {
         exchange: Name::from("amq.topic"),

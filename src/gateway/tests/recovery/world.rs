@@ -23,6 +23,8 @@ pub(super) struct Line {
     pub(super) input: BytesMut,
     /// What the broker wrote, but flows and what belongs to the connection.
     pub(super) got: VecDeque<Performative>,
+    /// The first frames of deliveries to it.
+    pub(super) transfers: VecDeque<Transfer>,
     pub(super) is_cut: bool,
     /// It has no turns.
     pub(super) is_stalled: bool,
@@ -60,6 +62,7 @@ impl World {
             gateway,
             input: BytesMut::new(),
             got: VecDeque::new(),
+            transfers: VecDeque::new(),
             is_cut: false,
             is_stalled: false,
         });
@@ -199,6 +202,10 @@ impl World {
                 continue;
             }
             let (performative, _) = decode(body).unwrap();
+            if let Performative::Transfer(transfer) = performative {
+                self.lines[line].transfers.push_back(transfer);
+                continue;
+            }
             let is_of_links = matches!(
                 performative,
                 Performative::Attach(..)

@@ -1,0 +1,100 @@
+//! Links of consumers that outlive their connection: what an attach asks for, and what it is answered.
+//! [AMQP 2.6.13, 3.5.6]
+
+use super::Outcome;
+use crate::base::{Name, Position};
+
+/// What names a link in a vhost, apart from its direction: the container of the other end, and the name
+/// that it gave. [AMQP 2.6.1]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LinkKey {
+    /// The user: who logs in as another has other links.
+    pub user: Name,
+    /// The container-id of the peer.
+    pub container: Name,
+    /// The link's name.
+    pub link: Name,
+}
+
+/// When the time of a link begins that is kept after its connection. [AMQP 3.5.6]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExpiryPolicy {
+    /// When it is detached.
+    LinkDetach,
+    /// When its session ends.
+    SessionEnd,
+    /// When its connection is gone.
+    ConnectionClose,
+}
+
+/// How an attached link ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkEnd {
+    /// The peer or the broker closed it: it is not attached again.
+    Closed,
+    /// It may be attached again.
+    Detached,
+    /// With its session.
+    SessionEnded,
+    /// With its connection.
+    ConnectionClosed,
+}
+
+/// What the attach of a consumer asks for beyond its connection.
+#[derive(Clone, Debug)]
+pub struct Recovery {
+    /// The name of the link.
+    pub key: LinkKey,
+    /// When its time begins.
+    pub expiry: ExpiryPolicy,
+    /// How long it is kept from then on, in milliseconds.
+    pub timeout_ms: u64,
+    /// The deliveries that the consumer has not settled, in the order of their positions, each with the
+    /// outcome that it has for it.
+    pub known: Vec<(Position, Option<Outcome>)>,
+    /// Whether these are not all of them.
+    pub is_incomplete: bool,
+}
+
+/// Whether a consumer's link outlives its connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// It ends with its connection: that was not asked for, there are too many such links, or its queue
+    /// goes with a consumer or connection.
+    No,
+    /// It does; there is nothing to recover.
+    Yes,
+    /// It does. What it held before is compared with what the consumer knows of, and told by
+    /// [`Effect::Recovered`](super::Effect::Recovered).
+    Recovering,
+}
+
+/// What a link held before it was attached again, and holds still.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Recovered {
+    /// The deliveries that are sent again, in order, as far as the consumer knows of them.
+    pub held: Vec<Position>,
+    /// Those that it held for too long, so that others may have them: whatever it says of them, they are
+    /// released.
+    pub late: Vec<Position>,
+}
+
+impl ExpiryPolicy {
+    /// Its name in a source or target.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::LinkDetach => "link-detach",
+            Self::SessionEnd => "session-end",
+            Self::ConnectionClose => "connection-close",
+        }
+    }
+
+    /// Whether the time begins with this end of a link.
+    pub const fn begins(self, end: LinkEnd) -> bool {
+        match end {
+            LinkEnd::Detached => matches!(self, Self::LinkDetach),
+            LinkEnd::SessionEnded => !matches!(self, Self::ConnectionClose),
+            LinkEnd::Closed | LinkEnd::ConnectionClosed => true,
+        }
+    }
+}

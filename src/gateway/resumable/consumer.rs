@@ -1,0 +1,175 @@
+//! Links of consumers that outlive their connection: the core keeps what they hold, the gateway names it
+//! on the wire. [AMQP 2.6.13, 3.5.6]
+//!
+//! A delivery has its position in its queue as its delivery-tag: no two unsettled ones of a link have the
+//! same, and the map of a consumer that comes back says which messages it means.
+
+use std::num::NonZeroU32;
+
+use super::{Gateway, TIMEOUT_MAX_S, errors};
+use crate::base::{ConsumerId, Position, invariant};
+use crate::broker::recovery::{ExpiryPolicy, Kept, LinkKey, Recovered, Recovery};
+use crate::gateway::consumer::outcome;
+use crate::gateway::links::{Consumer, LinkKind};
+use crate::link::LinkHandle;
+use crate::wire::performative::{
+    Attach, AttachAnswer, DeliveryState, DeliveryTag, Error, ResumableTag, Symbol, Terminus,
+    UnsettledDelivery, unsettled_deliveries,
+};
+
+/// How a consumer's link outlives its connection, as it is answered.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::gateway) struct ConsumerLifetime {
+    expiry: ExpiryPolicy,
+    timeout_s: NonZeroU32,
+}
+
+/// When the time of a link begins and how long it is, in seconds, as a terminus asks for it; none: it ends
+/// with its connection, or asks for what is not known. [AMQP 3.5.3, 3.5.6]
+pub(super) fn lifetime(
+    policy: Option<&Symbol>,
+    timeout_s: u32,
+) -> Option<(ExpiryPolicy, NonZeroU32)> {
+    let (expiry, timeout_s) = match policy.map(Symbol::as_str) {
+        Some("link-detach") => (ExpiryPolicy::LinkDetach, timeout_s),
+        None | Some("session-end") => (ExpiryPolicy::SessionEnd, timeout_s),
+        Some("connection-close") => (ExpiryPolicy::ConnectionClose, timeout_s),
+        Some("never") => (ExpiryPolicy::ConnectionClose, TIMEOUT_MAX_S),
+        Some(_) => return None,
+    };
+    Some((expiry, NonZeroU32::new(timeout_s.min(TIMEOUT_MAX_S))?))
+}
+
+impl ConsumerLifetime {
+    /// The delivery-tag of a message, and whether it is sent again.
+    pub(in crate::gateway) fn tag(position: Position, resumed: bool) -> ResumableTag {
+        // It is sent from its beginning. [AMQP 3.4.1]
+        let resumed = resumed.then_some(DeliveryState::Received {
+            section_number: 0,
+            section_offset: 0,
+        });
+        ResumableTag {
+            tag: tag_of(position),
+            resumed,
+        }
+    }
+}
+
+fn tag_of(position: Position) -> DeliveryTag {
+    let tag = DeliveryTag::new(&position.0.to_be_bytes());
+    tag.unwrap_or_default() // eight bytes fit
+}
+
+fn position_of(tag: &DeliveryTag) -> Option<Position> {
+    let bytes = <[u8; 8]>::try_from(tag.as_slice()).ok()?;
+    Some(Position(u64::from_be_bytes(bytes)))
+}
+
+impl Gateway {
+    /// What the attach of a consumer asks for beyond its connection; none: nothing, or nothing that can be
+    /// kept.
+    pub(in crate::gateway) fn asked_recovery(
+        &self,
+        attach: &Attach,
+        consumer: &mut Consumer,
+    ) -> Result<Option<Box<Recovery>>, Error> {
+        let is_able = self.environment.options.link_recovery && !self.container.is_empty();
+        let source = attach.source.as_deref().filter(|source| !source.dynamic);
+        let user = self.login.as_ref().map(|login| login.user.clone());
+        let (Some(source), Some(user)) = (source, user) else {
+            return Ok(None);
+        };
+        let Some((expiry, timeout_s)) = lifetime(source.expiry_policy.as_ref(), source.timeout_s)
+            .filter(|_| is_able && !consumer.settled)
+        else {
+            return Ok(None);
+        };
+        let map = attach.unsettled.as_deref();
+        let deliveries = map.map(unsettled_deliveries).transpose();
+        let deliveries =
+            deliveries.map_err(|why| errors::invalid_field(format_args!("unsettled: {why}")))?;
+        let deliveries = deliveries.unwrap_or_default().into_iter();
+        let mut known: Vec<_> = deliveries
+            .filter_map(|(tag, state)| {
+                let outcome = state.and_then(|state| outcome(consumer, &state));
+                Some((position_of(&tag)?, outcome))
+            })
+            .collect();
+        known.sort_by_key(|(position, _)| *position);
+        consumer.lifetime = Some(ConsumerLifetime { expiry, timeout_s });
+        Ok(Some(Box::new(Recovery {
+            key: LinkKey {
+                user,
+                container: self.container.clone(),
+                link: consumer_name(attach),
+            },
+            expiry,
+            timeout_ms: u64::from(timeout_s.get()) * 1_000,
+            known,
+            is_incomplete: attach.incomplete_unsettled,
+        })))
+    }
+
+    /// Answers the attach of a consumer whose link outlives its connection, unless what it held before is
+    /// still compared; false if it does not outlive it.
+    pub(in crate::gateway) fn accept_kept(&mut self, handle: LinkHandle, kept: Kept) -> bool {
+        match kept {
+            Kept::No => false,
+            Kept::Yes => {
+                self.accept_recovered(handle, Vec::new());
+                true
+            }
+            Kept::Recovering => true,
+        }
+    }
+
+    /// Answers the attach of a consumer with what its link holds still.
+    pub(in crate::gateway) fn on_recovered(&mut self, id: ConsumerId, recovered: &Recovered) {
+        let Some((handle, _)) = self.links.consumer(id) else {
+            return; // it went meanwhile
+        };
+        let held = recovered.held.iter();
+        let held = held.map(|position| (tag_of(*position), None));
+        let late = recovered.late.iter();
+        let late = late.map(|position| (tag_of(*position), Some(DeliveryState::Released)));
+        self.accept_recovered(handle, held.chain(late).collect());
+    }
+
+    fn accept_recovered(&mut self, handle: LinkHandle, unsettled: Vec<UnsettledDelivery>) {
+        let lifetime = match self.links.by_handle(handle).map(|link| &link.kind) {
+            Some(LinkKind::Consumer(consumer)) => consumer.lifetime,
+            _ => None,
+        };
+        let Some(lifetime) = lifetime else {
+            return invariant!(broken, "a link that outlives its connection asked for it");
+        };
+        let policy = lifetime.expiry.as_str();
+        let timeout_s = lifetime.timeout_s.get();
+        self.link.accept_attach(
+            handle,
+            AttachAnswer {
+                source: Terminus::EchoWithLifetime(policy, timeout_s),
+                target: Terminus::EchoIfAddressed,
+                unsettled,
+                ..AttachAnswer::default()
+            },
+        );
+    }
+
+    /// Sends the state of a delivery that a link held for too long before it was attached.
+    pub(in crate::gateway) fn on_restate(&mut self, id: ConsumerId, position: Position) {
+        let Some((handle, _)) = self.links.consumer(id) else {
+            return; // it went meanwhile
+        };
+        let tag = ResumableTag {
+            tag: tag_of(position),
+            resumed: Some(DeliveryState::Released),
+        };
+        // Without credit it is told in the map of the next attach.
+        let _ = self.link.restate(handle, &tag);
+    }
+}
+
+fn consumer_name(attach: &Attach) -> crate::base::Name {
+    crate::base::Name::from(attach.name.as_str())
+}
