@@ -11,4 +11,5 @@ mod doors;
 mod durability;
 mod large_messages;
 mod operating;
+mod recovery;
 mod serving;

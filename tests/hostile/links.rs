@@ -218,6 +218,73 @@ fn links_that_outlive_their_connection_are_bounded_and_counted() {
     cost.check_counted_within(70);
 }
 
+/// The attach of a consumer whose link outlives its connection, with a map of what it has not settled.
+fn kept_consumer(handle: u32, name: &str, unsettled: Vec<u8>) -> Vec<Vec<u8>> {
+    let mut attach = raw::attach(handle, true, "/queues/hostile-0");
+    attach[0] = raw::text(name);
+    attach[4] = raw::ubyte(1);
+    let (address, policy) = (raw::text("/queues/hostile-0"), raw::symbol("never"));
+    attach[5] = raw::described(
+        0x28,
+        &raw::list(&[address, raw::null(), policy, raw::uint(0)]),
+    );
+    attach[7] = unsettled;
+    attach
+}
+
+/// [AMQP 2.6.13] Who takes messages on as many links as it may, goes, comes back with maps of deliveries that it never
+/// had, and goes again: what is kept is counted and bounded, others get the rest at once, and all is back with its user's
+/// end.
+#[test]
+fn consumers_that_hold_messages_on_links_without_a_connection_are_bounded_and_counted() {
+    const MESSAGES: u32 = 10_000;
+    let is_kept = |answer: &raw::Came| answer.says("connection-close");
+    let unacknowledged = |port, count: u32| {
+        let path = "/api/queues/%2F/hostile-0?columns=messages_unacknowledged";
+        let is_it = || ask(port, "GET", path).contains(&format!(":{count}}}"));
+        let begun = Instant::now();
+        while !is_it() {
+            assert!(begun.elapsed() < GONE_MAX, "{}", ask(port, "GET", path));
+            thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let cost = under_attack(&[], |broker| {
+        fill(broker.port, MESSAGES, "100");
+        add_user(broker, "eve", ".*");
+        let mut promised = 0;
+        for connection in 0..6 {
+            let mut raw = Raw::begun_as(broker.port, "eve");
+            for handle in 0..200 {
+                let name = format!("{connection}-{handle}");
+                raw.perform(raw::ATTACH, &kept_consumer(handle, &name, raw::null()));
+                promised += u32::from(is_kept(&raw.wait_for(raw::ATTACH)));
+                raw.credit(handle, 0xffff_fffb, 4);
+                raw.wait_for(raw::TRANSFER);
+            }
+        }
+        assert_eq!(promised, 1_024, "of 1,200 links");
+        unacknowledged(broker.http_port, 4 * 1_024);
+        // 4,000 deliveries that it never had, each with an outcome.
+        let forged = (0..4_000_u64).flat_map(|number| {
+            let tag = raw::binary(&(1 << 40 | number).to_be_bytes());
+            [tag, raw::described(0x25, &raw::list(&[]))]
+        });
+        let forged = raw::map(&forged.collect::<Vec<_>>());
+        let mut raw = Raw::begun_as(broker.port, "eve");
+        for handle in 0..50 {
+            let name = format!("0-{handle}");
+            raw.perform(raw::ATTACH, &kept_consumer(handle, &name, forged.clone()));
+            assert!(is_kept(&raw.wait_for(raw::ATTACH)));
+        }
+        unacknowledged(broker.http_port, 4 * (1_024 - 50));
+        let answer = ask(broker.http_port, "DELETE", "/api/users/eve");
+        assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+        unacknowledged(broker.http_port, 0);
+    });
+    assert!(cost.growth_mib < 48, "{cost}");
+    cost.check_counted_within(70);
+}
+
 /// [AMQP 2.4.5] A peer that neither reads nor writes: `closing` after its idle time, and gone 6 s later.
 #[test]
 fn a_deaf_peer_is_gone_seconds_after_its_idle_time_or_the_deletion_of_its_user() {
