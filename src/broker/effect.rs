@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::recovery::Recovered;
+use super::recovery::{Acquisition, Recovered};
 use crate::base::limits::ROUTING_STEPS_MAX;
 use crate::base::{ConsumerId, Lsn, Name, Position, PublisherId};
 use crate::message::{Message, Route};
@@ -47,8 +47,8 @@ pub enum Effect {
     Restate {
         /// The consumer that it concerns.
         consumer: ConsumerId,
-        /// The position of the message in its queue.
-        position: Position,
+        /// The message, and which of its deliveries.
+        acquisition: Acquisition,
     },
     /// The queue that a publisher publishes to was deleted.
     PublisherEnded {
@@ -145,6 +145,14 @@ pub struct Delivery {
 }
 
 impl Delivery {
+    /// Which of the deliveries of its message it is.
+    pub const fn acquisition(&self) -> Acquisition {
+        Acquisition {
+            position: self.position,
+            acquired: self.acquired,
+        }
+    }
+
     /// Bytes that it counts against the connection's limit: core and gateway count by this alone.
     #[inline]
     pub fn room_bytes(&self) -> u64 {

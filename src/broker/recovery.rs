@@ -40,6 +40,15 @@ pub enum LinkEnd {
     ConnectionClosed,
 }
 
+/// One acquisition of a message by a consumer: a message that comes back to its queue keeps its position.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Acquisition {
+    /// The position of the message in its queue.
+    pub position: Position,
+    /// How often it was requeued there before.
+    pub acquired: u32,
+}
+
 /// What the attach of a consumer asks for beyond its connection.
 #[derive(Clone, Debug)]
 pub struct Recovery {
@@ -49,9 +58,8 @@ pub struct Recovery {
     pub expiry: ExpiryPolicy,
     /// How long it is kept from then on, in milliseconds.
     pub timeout_ms: u64,
-    /// The deliveries that the consumer has not settled, in the order of their positions, each with the
-    /// outcome that it has for it.
-    pub known: Vec<(Position, Option<Outcome>)>,
+    /// The deliveries that the consumer has not settled, in order, each with the outcome that it has for it.
+    pub known: Vec<(Acquisition, Option<Outcome>)>,
     /// Whether these are not all of them.
     pub is_incomplete: bool,
 }
@@ -73,10 +81,10 @@ pub enum Kept {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Recovered {
     /// The deliveries that are sent again, in order, as far as the consumer knows of them.
-    pub held: Vec<Position>,
+    pub held: Vec<Acquisition>,
     /// Those that it held for too long, so that others may have them: whatever it says of them, they are
     /// released.
-    pub late: Vec<Position>,
+    pub late: Vec<Acquisition>,
 }
 
 impl ExpiryPolicy {

@@ -47,9 +47,7 @@ impl Gateway {
             },
         };
         let settled = consumer.settled;
-        let tag = consumer
-            .lifetime
-            .map(|_| ConsumerLifetime::tag(delivery.position, delivery.resumed));
+        let tag = consumer.lifetime.map(|_| ConsumerLifetime::tag(delivery));
         let token = self.sent.insert(delivery.consumer, delivery.position);
         let sending = Sending {
             token,

@@ -302,7 +302,10 @@ impl Gateway {
                 }
             }
             Effect::PublisherStolen { publisher } => self.on_publisher_stolen(publisher),
-            Effect::Restate { consumer, position } => self.on_restate(consumer, position),
+            Effect::Restate {
+                consumer,
+                acquisition,
+            } => self.on_restate(consumer, acquisition),
             Effect::Alarm { raised } => self.on_alarm(raised),
         }
     }

@@ -32,8 +32,10 @@ use crate::base::{
     Charge, ConnectionId, ConsumerId, HolderId, Lsn, Millis, Name, Position, QueueId, SessionId,
     invariant, uncount,
 };
-use crate::broker::queue::{MessageState, Queue};
-use crate::broker::recovery::{ExpiryPolicy, Kept, LinkEnd, LinkKey, Recovered, Recovery};
+use crate::broker::queue::{MessageState, Queue, Slot};
+use crate::broker::recovery::{
+    Acquisition, ExpiryPolicy, Kept, LinkEnd, LinkKey, Recovered, Recovery,
+};
 use crate::broker::{ConsumerEnd, Effect, Outcome, Settle};
 use crate::deaths::{Evidence, How};
 
@@ -41,8 +43,8 @@ use crate::deaths::{Evidence, How};
 const END_MAX: usize = 64;
 /// Blocks of messages that one slice passes in search of held ones.
 const BLOCKS_MAX: usize = 512;
-/// Memory of a position that is kept, about, in bytes.
-const POSITION_BYTES: u64 = 16;
+/// Memory of an acquisition that is kept, about, in bytes.
+const ACQUISITION_BYTES: u64 = 32;
 
 /// How a consumer's link outlives its connection, and what is left to be done for it.
 #[derive(Debug)]
@@ -51,13 +53,13 @@ pub(super) struct Terms {
     expiry: ExpiryPolicy,
     timeout_ms: u64,
     /// Deliveries that it held for too long and has not settled, in order.
-    late: BTreeSet<Position>,
+    late: BTreeSet<Acquisition>,
     /// The comparison with what its consumer knows of; none: it is done.
     recovering: Option<Recovering>,
     /// Deliveries that its consumer knows of and that are to be sent again, in order.
-    resend: VecDeque<Position>,
+    resend: VecDeque<Acquisition>,
     /// Deliveries of which others may have the message by now, whatever its consumer says.
-    restate: VecDeque<Position>,
+    restate: VecDeque<Acquisition>,
     /// Whether its consumer gets nothing new until it attaches again, since it did not tell all that it
     /// knows of. [AMQP 2.7.3]
     only_resumes: bool,
@@ -69,7 +71,7 @@ pub(super) struct Terms {
 /// What the consumer of a link knows of, compared with what the link held.
 #[derive(Debug)]
 struct Recovering {
-    known: Vec<(Position, Option<Outcome>)>,
+    known: Vec<(Acquisition, Option<Outcome>)>,
     /// Whether these are not all of them: then the others stay held.
     is_incomplete: bool,
     /// How those failed that the consumer knows nothing of.
@@ -77,8 +79,8 @@ struct Recovering {
     /// The next position to look at.
     from: Position,
     /// What is held still, and whether its consumer said that it knows of it.
-    held: Vec<(Position, bool)>,
-    late: Vec<Position>,
+    held: Vec<(Acquisition, bool)>,
+    late: Vec<Acquisition>,
     /// The record with the last outcome.
     lsn: Lsn,
 }
@@ -143,19 +145,26 @@ impl Terms {
 
     /// Forgets a late delivery that its consumer has settled.
     pub(super) fn settle_late(&mut self, position: Position) {
-        self.late.remove(&position);
+        let first = Acquisition {
+            position,
+            acquired: 0,
+        };
+        let late = self.late.range(first..).next().copied();
+        if let Some(late) = late.filter(|late| late.position == position) {
+            self.late.remove(&late);
+        }
         self.count();
     }
 
     /// Notes that a delivery was held for too long.
-    pub(super) fn time_out(&mut self, position: Position) {
-        self.late.insert(position);
+    fn time_out(&mut self, late: Acquisition) {
+        self.late.insert(late);
         self.count();
     }
 
     /// Whether a delivery was not sent since the link was attached.
-    fn is_unsent(&self, position: Position) -> bool {
-        self.recovering.is_some() || self.resend.binary_search(&position).is_ok()
+    fn is_unsent(&self, acquisition: &Acquisition) -> bool {
+        self.recovering.is_some() || self.resend.binary_search(acquisition).is_ok()
     }
 
     /// Charges what it keeps.
@@ -165,10 +174,10 @@ impl Terms {
         let recovering = self.recovering.as_ref();
         let known = recovering.map_or(0, |it| it.known.capacity());
         let held = recovering.map_or(0, |it| it.held.len());
-        let positions = self.late.len() + self.resend.len() + self.restate.len() + held;
-        let known_bytes = known * size_of::<(Position, Option<Outcome>)>();
+        let kept = self.late.len() + self.resend.len() + self.restate.len() + held;
+        let known_bytes = known * size_of::<(Acquisition, Option<Outcome>)>();
         let bytes = RESUMABLE_DELIVERY_BYTES + (2 * texts_bytes + known_bytes) as u64;
-        self.charge.set(bytes + POSITION_BYTES * positions as u64);
+        self.charge.set(bytes + ACQUISITION_BYTES * kept as u64);
     }
 }
 
@@ -380,10 +389,14 @@ impl Core {
     }
 
     /// Takes back a delivery that a link held for too long if its consumer cannot settle it now.
-    pub(super) fn time_out_unsent(&mut self, id: ConsumerId, position: Position) -> LateSettler {
+    pub(super) fn time_out_unsent(
+        &mut self,
+        id: ConsumerId,
+        acquisition: Acquisition,
+    ) -> LateSettler {
         if let Some(suspended) = self.recoveries.suspended.get_mut(&id) {
             uncount!(suspended.held, 1, "what a link held for too long it held");
-            suspended.terms.time_out(position);
+            suspended.terms.time_out(acquisition);
             return LateSettler::Nobody(suspended.evidence.clone());
         }
         let consumer = self.clients.consumers.get_mut(&id);
@@ -392,12 +405,12 @@ impl Core {
         else {
             return LateSettler::Consumer;
         };
-        if !terms.is_unsent(position) {
-            terms.time_out(position);
+        if !terms.is_unsent(&acquisition) {
+            terms.time_out(acquisition);
             return LateSettler::Consumer;
         }
-        terms.restate.push_back(position);
-        terms.resend.retain(|other| *other != position);
+        terms.restate.push_back(acquisition);
+        terms.resend.retain(|other| *other != acquisition);
         self.release(id);
         LateSettler::Nobody(evidence)
     }
@@ -515,8 +528,12 @@ impl Core {
             };
             (recovering.from, left) = (Position(position.0 + 1), left - 1);
             let slot = queue.messages.slot(position);
-            if slot.is_some_and(|slot| slot.holder == holder) {
-                self.recover(turn, (id, &mut recovering), (queue_id, position));
+            if let Some(slot) = slot.filter(|slot| slot.holder == holder) {
+                let acquisition = Acquisition {
+                    position,
+                    acquired: slot.acquired,
+                };
+                self.recover(turn, (id, &mut recovering), (queue_id, acquisition));
             }
         };
         turn.budget = turn.budget.saturating_sub(SLICE - left);
@@ -536,10 +553,11 @@ impl Core {
         &mut self,
         turn: &mut Turn<'_>,
         (id, recovering): (ConsumerId, &mut Recovering),
-        (queue, position): (QueueId, Position),
+        (queue, acquisition): (QueueId, Acquisition),
     ) {
+        let position = acquisition.position;
         let known = &mut recovering.known;
-        let found = known.binary_search_by_key(&position, |(position, _)| *position);
+        let found = known.binary_search_by_key(&acquisition, |(known, _)| *known);
         let found = found.ok().and_then(|at| known.get_mut(at));
         match found.map(|(_, outcome)| outcome.take()) {
             Some(Some(outcome)) => {
@@ -553,8 +571,8 @@ impl Core {
                 self.settle(turn, settle);
                 recovering.lsn = self.recorder.settlement().max(recovering.lsn);
             }
-            Some(None) => recovering.held.push((position, true)),
-            None if recovering.is_incomplete => recovering.held.push((position, false)),
+            Some(None) => recovering.held.push((acquisition, true)),
+            None if recovering.is_incomplete => recovering.held.push((acquisition, false)),
             None => {
                 let evidence = self.clients.consumers.get(&id);
                 let evidence = evidence.and_then(|consumer| consumer.evidence.clone());
@@ -582,10 +600,10 @@ impl Core {
             return invariant!(broken, "a link that is attached again has its terms");
         };
         // What it says of late ones has no effect; of others it forgets what is not told.
-        for (position, outcome) in recovering.known {
-            let is_late = terms.late.remove(&position);
+        for (known, outcome) in recovering.known {
+            let is_late = terms.late.remove(&known);
             if is_late && outcome.is_some_and(|outcome| !matches!(outcome, Outcome::Released)) {
-                recovering.late.push(position);
+                recovering.late.push(known);
             }
         }
         if !recovering.is_incomplete {
@@ -593,14 +611,14 @@ impl Core {
         }
         let held = recovering.held.iter();
         let known = held.filter(|(_, is_known)| *is_known);
-        terms.resend = known.map(|(position, _)| *position).collect();
+        terms.resend = known.map(|(acquisition, _)| *acquisition).collect();
         terms.restate.extend(&recovering.late);
         terms.count();
         let recovered = Box::new(Recovered {
             held: recovering
                 .held
                 .iter()
-                .map(|(position, _)| *position)
+                .map(|(acquisition, _)| *acquisition)
                 .collect(),
             late: recovering.late,
         });
@@ -656,7 +674,7 @@ impl Core {
         let Some(terms) = consumer.recovery.as_mut() else {
             return false;
         };
-        let (position, is_late) = match (terms.restate.pop_front(), terms.resend.front()) {
+        let (acquisition, is_late) = match (terms.restate.pop_front(), terms.resend.front()) {
             (Some(late), _) => (late, true),
             (None, Some(held)) => (*held, false),
             (None, None) => return false,
@@ -666,8 +684,10 @@ impl Core {
         }
         terms.count();
         let slot = self.queues.get(&queue);
+        let position = acquisition.position;
         let slot = slot.and_then(|queue| queue.messages.slot_if(position, MessageState::Held));
-        let slot = slot.filter(|slot| !is_late && slot.holder == holder);
+        let is_it = |slot: &&Slot| slot.holder == holder && slot.acquired == acquisition.acquired;
+        let slot = slot.filter(|slot| !is_late && is_it(slot));
         let delivery = slot.map(|slot| {
             let mut delivery = describe(id, position, slot);
             delivery.resumed = true;
@@ -686,7 +706,7 @@ impl Core {
             }
             None => Effect::Restate {
                 consumer: id,
-                position,
+                acquisition,
             },
         };
         turn.effects.outgoing.push((consumer.connection, effect));

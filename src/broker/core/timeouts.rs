@@ -22,6 +22,7 @@ use crate::broker::arguments::QueueType;
 use crate::broker::event::EventKind;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::MessageState;
+use crate::broker::recovery::Acquisition;
 use crate::broker::{Effect, LogEvent};
 use crate::deaths::{Evidence, How};
 
@@ -209,7 +210,13 @@ impl Core {
         (id, timeout_ms): (ConsumerId, u32),
         (queue, position): (QueueId, Position),
     ) {
-        if let LateSettler::Nobody(by) = self.time_out_unsent(id, position) {
+        let slot = self.queues.get(&queue);
+        let slot = slot.and_then(|queue| queue.messages.slot(position));
+        let acquisition = Acquisition {
+            position,
+            acquired: slot.map_or(0, |slot| slot.acquired),
+        };
+        if let LateSettler::Nobody(by) = self.time_out_unsent(id, acquisition) {
             self.free_groups(queue, id);
             return self.take_back(turn, (queue, position), timeout_ms, by);
         }

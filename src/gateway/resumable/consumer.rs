@@ -1,14 +1,16 @@
 //! Links of consumers that outlive their connection: the core keeps what they hold, the gateway names it
 //! on the wire. [AMQP 2.6.13, 3.5.6]
 //!
-//! A delivery has its position in its queue as its delivery-tag: no two unsettled ones of a link have the
-//! same, and the map of a consumer that comes back says which messages it means.
+//! A delivery has as its delivery-tag its position in its queue, and how often it was requeued there if it
+//! was: no two unsettled ones of a link have the same, not even those of one message that came back, and the
+//! map of a consumer that comes back says which it means.
 
 use std::num::NonZeroU32;
 
 use super::{Gateway, TIMEOUT_MAX_S, errors};
 use crate::base::{ConsumerId, Position, invariant};
-use crate::broker::recovery::{ExpiryPolicy, Kept, LinkKey, Recovered, Recovery};
+use crate::broker::Delivery;
+use crate::broker::recovery::{Acquisition, ExpiryPolicy, Kept, LinkKey, Recovered, Recovery};
 use crate::gateway::consumer::outcome;
 use crate::gateway::links::{Consumer, LinkKind};
 use crate::link::LinkHandle;
@@ -42,27 +44,39 @@ pub(super) fn lifetime(
 
 impl ConsumerLifetime {
     /// The delivery-tag of a message, and whether it is sent again.
-    pub(in crate::gateway) fn tag(position: Position, resumed: bool) -> ResumableTag {
+    pub(in crate::gateway) fn tag(delivery: &Delivery) -> ResumableTag {
         // It is sent from its beginning. [AMQP 3.4.1]
-        let resumed = resumed.then_some(DeliveryState::Received {
+        let resumed = delivery.resumed.then_some(DeliveryState::Received {
             section_number: 0,
             section_offset: 0,
         });
         ResumableTag {
-            tag: tag_of(position),
+            tag: tag_of(delivery.acquisition()),
             resumed,
         }
     }
 }
 
-fn tag_of(position: Position) -> DeliveryTag {
-    let tag = DeliveryTag::new(&position.0.to_be_bytes());
-    tag.unwrap_or_default() // eight bytes fit
+fn tag_of(acquisition: Acquisition) -> DeliveryTag {
+    let mut bytes = [0; 12];
+    let (position, acquired) = bytes.split_at_mut(8);
+    position.copy_from_slice(&acquisition.position.0.to_be_bytes());
+    acquired.copy_from_slice(&acquisition.acquired.to_be_bytes());
+    let length = if acquisition.acquired == 0 { 8 } else { 12 };
+    let tag = bytes.get(..length).and_then(DeliveryTag::new);
+    tag.unwrap_or_default() // twelve bytes fit
 }
 
-fn position_of(tag: &DeliveryTag) -> Option<Position> {
-    let bytes = <[u8; 8]>::try_from(tag.as_slice()).ok()?;
-    Some(Position(u64::from_be_bytes(bytes)))
+fn acquisition_of(tag: &DeliveryTag) -> Option<Acquisition> {
+    let (position, acquired) = tag.as_slice().split_first_chunk()?;
+    let acquired = match acquired {
+        [] => 0,
+        more => u32::from_be_bytes(more.try_into().ok()?),
+    };
+    Some(Acquisition {
+        position: Position(u64::from_be_bytes(*position)),
+        acquired,
+    })
 }
 
 impl Gateway {
@@ -92,10 +106,10 @@ impl Gateway {
         let mut known: Vec<_> = deliveries
             .filter_map(|(tag, state)| {
                 let outcome = state.and_then(|state| outcome(consumer, &state));
-                Some((position_of(&tag)?, outcome))
+                Some((acquisition_of(&tag)?, outcome))
             })
             .collect();
-        known.sort_by_key(|(position, _)| *position);
+        known.sort_by_key(|(acquisition, _)| *acquisition);
         consumer.lifetime = Some(ConsumerLifetime { expiry, timeout_s });
         Ok(Some(Box::new(Recovery {
             key: LinkKey {
@@ -129,9 +143,9 @@ impl Gateway {
             return; // it went meanwhile
         };
         let held = recovered.held.iter();
-        let held = held.map(|position| (tag_of(*position), None));
+        let held = held.map(|acquisition| (tag_of(*acquisition), None));
         let late = recovered.late.iter();
-        let late = late.map(|position| (tag_of(*position), Some(DeliveryState::Released)));
+        let late = late.map(|acquisition| (tag_of(*acquisition), Some(DeliveryState::Released)));
         self.accept_recovered(handle, held.chain(late).collect());
     }
 
@@ -157,12 +171,12 @@ impl Gateway {
     }
 
     /// Sends the state of a delivery that a link held for too long before it was attached.
-    pub(in crate::gateway) fn on_restate(&mut self, id: ConsumerId, position: Position) {
+    pub(in crate::gateway) fn on_restate(&mut self, id: ConsumerId, acquisition: Acquisition) {
         let Some((handle, _)) = self.links.consumer(id) else {
             return; // it went meanwhile
         };
         let tag = ResumableTag {
-            tag: tag_of(position),
+            tag: tag_of(acquisition),
             resumed: Some(DeliveryState::Released),
         };
         // Without credit it is told in the map of the next attach.

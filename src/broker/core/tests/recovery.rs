@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::scenario::{CONNECTION, Scenario, body_of, draft, number, text};
 use crate::base::limits::RESUMABLE_LINKS_USER_MAX;
 use crate::base::{ConnectionId, ConsumerId, Lsn, Name, Position, Seed, SessionId};
-use crate::broker::recovery::{ExpiryPolicy, Kept, LinkKey, Recovered, Recovery};
+use crate::broker::recovery::{Acquisition, ExpiryPolicy, Kept, LinkKey, Recovered, Recovery};
 use crate::broker::*;
 use crate::deaths::{Evidence, How};
 
@@ -35,9 +35,24 @@ fn wanted(expiry: ExpiryPolicy, known: Known) -> Recovery {
         key: key("link"),
         expiry,
         timeout_ms: TIMEOUT_MS,
-        known,
+        known: known
+            .into_iter()
+            .map(|(position, outcome)| (first(position), outcome))
+            .collect(),
         is_incomplete: false,
     }
+}
+
+/// The first delivery of a message.
+const fn first(position: Position) -> Acquisition {
+    Acquisition {
+        position,
+        acquired: 0,
+    }
+}
+
+fn positions(all: &[Acquisition]) -> Vec<Position> {
+    all.iter().map(|it| it.position).collect()
 }
 
 impl Client {
@@ -156,7 +171,7 @@ fn what_a_lost_consumer_holds_is_nobody_elses_and_is_sent_again_as_far_as_it_kno
     assert_eq!(c.s.counts("q"), (1, 3, 0));
     // It has `a` and `c`, without an outcome; `b` it never got.
     let told = c.attach(vec![(held[0], None), (held[2], None)]).unwrap();
-    assert_eq!(told.held, [held[0], held[2]]);
+    assert_eq!(positions(&told.held), [held[0], held[2]]);
     assert!(told.late.is_empty());
     assert_eq!(c.s.counts("q"), (2, 2, 0));
     let first = c.take(1);
@@ -194,7 +209,11 @@ fn outcomes_that_were_lost_with_the_connection_take_effect_when_it_comes_back() 
         (held[2], Some(Outcome::Released)),
         (held[3], None),
     ]);
-    assert_eq!(told.unwrap().held, [held[3]], "what is settled is not told");
+    assert_eq!(
+        positions(&told.unwrap().held),
+        [held[3]],
+        "what is settled is not told"
+    );
     assert_eq!(c.s.counts("q"), (1, 1, 0));
     assert_eq!(c.s.counts("dead"), (1, 0, 0));
     let settled = &c.s.core.counters().settled;
@@ -224,6 +243,30 @@ fn a_consumer_that_comes_back_waits_for_the_record_of_its_outcomes() {
     c.lose();
     c.attach(vec![(held[1], None)]);
     assert_eq!(c.lsn, Lsn(0), "nothing was settled");
+}
+
+/// A message that comes back keeps its position: what a consumer says of one delivery is not said of the next.
+#[test]
+fn an_outcome_of_an_earlier_delivery_of_a_message_has_no_effect_on_the_next_one() {
+    let mut c = Client::new(&[("x-queue-type", text("quorum"))], &["a"]);
+    c.attach(vec![]);
+    let position = c.positions(1)[0];
+    let failed = || Outcome::Modified {
+        delivery_failed: true,
+        undeliverable_here: false,
+        annotations: None,
+    };
+    c.settle(position, failed());
+    assert_eq!(c.positions(2), [position], "it comes again");
+    c.lose();
+    // Neither that it was settled has arrived, nor the second delivery.
+    let told = c.attach(vec![(position, Some(failed()))]);
+    assert_eq!(told, Some(Recovered::default()));
+    let consumer = c.consumer();
+    c.s.credit(consumer, 1);
+    let again = c.s.taken(consumer).remove(0);
+    // The second one failed with its connection.
+    assert_eq!((again.failures, again.resumed), (2, false));
 }
 
 #[test]
@@ -314,7 +357,7 @@ fn the_older_end_of_a_link_attached_twice_loses_it_and_what_it_says_later_has_no
     let held = c.positions(1);
     let older = c.consumer();
     let told = c.attach(vec![(held[0], None)]).unwrap();
-    assert_eq!(told.held, held);
+    assert_eq!(positions(&told.held), held);
     let stolen = c.s.others.iter().any(|effect| {
         matches!(effect, Effect::ConsumerEnded { consumer, cause: ConsumerEnd::Stolen }
             if *consumer == older)
@@ -400,12 +443,16 @@ fn a_delivery_held_for_too_long_is_released_whatever_its_consumer_says_when_it_c
     ]);
     let told = told.unwrap();
     assert_eq!(told.held, []);
-    assert_eq!(told.late, [held[0]], "the others it gives up by itself");
+    assert_eq!(
+        positions(&told.late),
+        [held[0]],
+        "the others it gives up by itself"
+    );
     assert_eq!(c.s.counts("q"), (3, 0, 0), "nothing was accepted");
     let consumer = c.consumer();
     c.s.credit(consumer, 2);
     let restated = c.s.others.iter().filter(
-        |effect| matches!(effect, Effect::Restate { position, .. } if *position == held[0]),
+        |effect| matches!(effect, Effect::Restate { acquisition, .. } if *acquisition == first(held[0])),
     );
     assert_eq!(restated.count(), 1);
     let got: Vec<_> = c.s.taken(consumer).iter().map(body_of).collect();
@@ -452,7 +499,7 @@ fn a_consumer_that_timed_out_detaches_and_comes_back_is_served_again() {
     let consumer = c.consumer();
     c.s.apply(Command::ConsumerSuspend { consumer });
     let told = c.attach(vec![(held[0], Some(Outcome::Accepted))]).unwrap();
-    assert_eq!((told.held.len(), told.late), (0, held));
+    assert_eq!((told.held.len(), positions(&told.late)), (0, held));
     let got: Vec<_> = c.take(3).into_iter().map(|(body, ..)| body).collect();
     assert_eq!(got, ["a", "b"]);
 }
@@ -466,7 +513,7 @@ fn an_incomplete_map_lets_go_of_nothing_and_gets_nothing_new() {
     let mut asked = wanted(ExpiryPolicy::ConnectionClose, vec![(held[1], None)]);
     asked.is_incomplete = true;
     let told = c.attach_as(asked, |_| {}).unwrap();
-    assert_eq!(told.held, held, "both are unsettled still");
+    assert_eq!(positions(&told.held), held, "both are unsettled still");
     let got = c.take(10);
     assert_eq!(got, [("b".to_owned(), held[1], true)]);
     assert_eq!(c.s.counts("q"), (1, 2, 0));

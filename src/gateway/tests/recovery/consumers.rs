@@ -182,9 +182,9 @@ fn a_lost_consumer_is_sent_again_what_it_has_and_settles_what_it_had_decided() {
     assert_eq!(unsettled(&answer), held, "the first is settled");
     let got = take(&mut world, second, 10);
     let told: Vec<_> = got.iter().map(|it| (tag(it), it.resume)).collect();
-    let expect = [(1, true), (2, false), (3, false)];
-    let expect = expect.map(|(number, resumed): (usize, _)| (tags[number].clone(), resumed));
-    assert_eq!(told, expect);
+    // What never arrived was requeued, and is another delivery.
+    let anew = |number: usize| ([&*tags[number], &[0, 0, 0, 1]].concat(), false);
+    assert_eq!(told, [(tags[1].clone(), true), anew(2), anew(3)]);
     for transfer in &got {
         let id = transfer.delivery_id.unwrap().0;
         dispose(&mut world, second, id, false, DeliveryState::Accepted);
@@ -194,6 +194,35 @@ fn a_lost_consumer_is_sent_again_what_it_has_and_settles_what_it_had_decided() {
     world.cut(second);
     world.drive();
     assert_eq!(world.ready(), 0);
+}
+
+#[test]
+fn a_message_that_comes_again_before_its_first_delivery_is_settled_has_another_delivery_tag() {
+    // [AMQP 2.6.12] A delivery is settled once its outcome is durable.
+    let mut world = World::new();
+    publish(&mut world, 1);
+    let line = world.line("c");
+    world.attach(line, &kept(&Map::new()));
+    let first = take(&mut world, line, 2).remove(0);
+    let id = first.delivery_id.unwrap().0;
+    world.durable = Lsn(0);
+    dispose(&mut world, line, id, false, DeliveryState::Released);
+    world.drive();
+    assert_eq!(settled(&mut world, line), [] as [u32; 0]);
+    let second = take(&mut world, line, 2).remove(0);
+    assert!(!second.resume);
+    assert_ne!(tag(&second), tag(&first));
+    world.cut(line);
+    world.durable = Lsn(u64::MAX);
+    world.drive();
+    // Its consumer knows of both, and has decided about the first.
+    let map = Map::from([
+        (tag(&first), Some(DeliveryState::Released)),
+        (tag(&second), None),
+    ]);
+    let line = world.line("c");
+    let answer = world.attach(line, &kept(&map));
+    assert_eq!(unsettled(&answer), Map::from([(tag(&second), None)]));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use super::client::{Phase, Role, Session};
 use super::codec::{self, Outcome};
 use super::topology::{self, FANOUT};
-use super::world::{Fault, World};
+use super::trial::Fault;
+use super::world::World;
 use crate::base::Name;
 use crate::broker::names::QUARANTINE;
 use crate::broker::{Command, QueueCommand, TopologyCommand};
@@ -36,6 +37,7 @@ impl World {
     fn act_in_session(&mut self, client: usize) {
         match self.random.below(42) {
             40 | 41 => self.manage(client),
+            38..40 if self.trial.has(Fault::Resume) && self.random.one_in(2) => self.resume(client),
             2..16 => {
                 for _ in 0..=self.random.below(8) {
                     self.publish(client);
@@ -111,6 +113,7 @@ impl World {
         };
         let settled =
             !publishes && !self.quiet && self.trial.has(Fault::Settled) && self.random.one_in(4);
+        let timeout_s = self.timeout_s(settled);
         let role = if publishes {
             let copies = if copies { self.topology.copies } else { 1 };
             Role::Publisher { copies }
@@ -118,7 +121,15 @@ impl World {
             let second = !settled && self.random.one_in(3);
             Role::Consumer { queue, second }
         };
-        self.clients[client].attach(role, &address, settled);
+        self.clients[client].attach(role, &address, settled, timeout_s);
+    }
+
+    /// How long a link is to outlive its connection, in seconds.
+    fn timeout_s(&mut self, settled: bool) -> u32 {
+        if settled || !self.trial.has(Fault::Resume) || self.random.one_in(3) {
+            return 0;
+        }
+        if self.random.one_in(3) { 1 } else { 60 }
     }
 
     pub(super) fn publish(&mut self, client: usize) {
@@ -129,6 +140,10 @@ impl World {
         let Some((_, Role::Publisher { copies })) = self.link(client, handle) else {
             return;
         };
+        let recovery = self.clients[client].recovery(handle);
+        if recovery.is_some_and(|recovery| !recovery.is_settled()) {
+            return;
+        }
         let is_large = self.trial.has(Fault::Large)
             && self.random.one_in(10)
             && self.ledger.large < LARGE_MESSAGES;
@@ -279,6 +294,7 @@ impl World {
         if !self.clients[client].is_ready() {
             return;
         }
+        self.resume(client);
         let mut names = self.topology.names();
         let has_quarantine = self.machine.look(|core| core.queue(QUARANTINE).is_some());
         if has_quarantine == Ok(true) {

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::BytesMut;
 
-use super::codec::{self, Frame, Outcome};
+use super::codec::{self, Attaching, Frame, Incoming, Outcome};
+use super::resuming::{Kept, Open, Recovery, tag_of};
+use crate::base::Millis;
 
 /// Frames that a client takes before it tells the broker that it takes more.
 const WINDOW: u32 = 12;
@@ -44,8 +46,12 @@ pub(super) enum Event {
         settled: bool,
         /// This client had let go of the link before: it may be somebody else's by now.
         stale: bool,
+        /// It was sent before, on a link that outlived its connection.
+        resumed: bool,
         payload: Vec<u8>,
     },
+    /// A link that outlived its connection does not have this any more, of which no outcome was told.
+    Dropped { message: u64 },
     /// The broker settled what this client had accepted.
     Confirmed { message: u64 },
     /// The management node answered a request.
@@ -82,6 +88,13 @@ impl Role {
 pub(super) struct Link {
     pub(super) name: String,
     pub(super) role: Role,
+    pub(super) address: String,
+    /// It outlives its connection.
+    pub(super) recovery: Option<Recovery>,
+    /// It is gone for good once it is detached.
+    pub(super) closing: bool,
+    /// When our detach was sent.
+    pub(super) leaving: Option<Millis>,
     /// The broker's attach has come.
     pub(super) attached: bool,
     /// Our detach is sent.
@@ -92,7 +105,17 @@ pub(super) struct Link {
     /// A drain is under way.
     pub(super) draining: bool,
     /// A delivery of several frames: what came of it.
-    pub(super) partial: Option<(u32, bool, Vec<u8>, Vec<u8>)>,
+    pub(super) partial: Option<Partial>,
+}
+
+/// A delivery of which not all frames have come.
+#[derive(Debug)]
+pub(super) struct Partial {
+    pub(super) id: u32,
+    pub(super) settled: bool,
+    pub(super) resumed: bool,
+    pub(super) tag: Vec<u8>,
+    pub(super) payload: Vec<u8>,
 }
 
 /// A delivery that a consumer has and has not settled.
@@ -104,8 +127,7 @@ pub(super) struct HeldDelivery {
     pub(super) tag: Vec<u8>,
     /// It has told its outcome and waits for the broker.
     pub(super) decided: bool,
-    /// That was `accepted`.
-    pub(super) accepted: bool,
+    pub(super) outcome: Option<Outcome>,
 }
 
 #[derive(Debug, Default)]
@@ -130,6 +152,10 @@ pub(super) struct Session {
     pub(super) held: BTreeMap<u32, HeldDelivery>,
     /// Deliveries of links that are gone.
     pub(super) forgotten_held: BTreeSet<u32>,
+    /// Publishes whose outcome is known and that are not settled, of links that outlive their connection.
+    pub(super) told: BTreeMap<u32, (u32, u64)>,
+    /// When our end or close was sent.
+    pub(super) leaving: Option<Millis>,
 }
 
 #[derive(Debug)]
@@ -142,6 +168,11 @@ pub(super) struct Client {
     plain: bool,
     pub(super) frame_bytes: usize,
     links: u32,
+    /// What names its connections.
+    container: String,
+    /// Links that are nowhere attached and outlive that.
+    pub(super) kept: BTreeMap<String, Kept>,
+    pub(super) now: Millis,
 }
 
 pub(super) fn before(a: u32, b: u32) -> bool {
@@ -149,7 +180,7 @@ pub(super) fn before(a: u32, b: u32) -> bool {
 }
 
 impl Client {
-    pub(super) fn new(plain: bool, frame_bytes: usize) -> Self {
+    pub(super) fn new(container: String, plain: bool, frame_bytes: usize) -> Self {
         Self {
             phase: Phase::Down,
             session: None,
@@ -159,6 +190,9 @@ impl Client {
             plain,
             frame_bytes,
             links: 0,
+            container,
+            kept: BTreeMap::new(),
+            now: Millis(0),
         }
     }
 
@@ -168,13 +202,16 @@ impl Client {
         self.output.extend_from_slice(b"AMQP\x03\x01\x00\x00");
     }
 
-    /// The connection is gone. Returns the session that there was.
-    pub(super) fn drop_connection(&mut self) -> Option<Session> {
+    /// The connection is gone. Returns what fails with it.
+    pub(super) fn drop_connection(&mut self) -> Option<Vec<u64>> {
         self.phase = Phase::Down;
         self.input.clear();
         self.output.clear();
         self.events.clear();
-        self.session.take()
+        let mut session = self.session.take()?;
+        let failing = session.failing();
+        self.kept.extend(session.keep(self.now));
+        Some(failing)
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -189,18 +226,39 @@ impl Client {
     pub(super) fn end(&mut self) {
         if let Some(session) = &mut self.session {
             session.ending = true;
+            session.leaving = Some(self.now);
             codec::end(&mut self.output);
         }
     }
 
     pub(super) fn close(&mut self) {
         self.phase = Phase::Closing;
+        if let Some(session) = &mut self.session {
+            session.leaving.get_or_insert(self.now);
+        }
         codec::close(&mut self.output);
     }
 
-    pub(super) fn attach(&mut self, role: Role, address: &str, settled: bool) -> Option<u32> {
+    /// Attaches a link, that outlives its connection for so many seconds.
+    pub(super) fn attach(&mut self, role: Role, address: &str, settled: bool, timeout_s: u32) {
         self.links += 1;
-        self.attach_as(&format!("link-{}", self.links), role, address, settled)
+        let recovery = (timeout_s > 0).then(|| Recovery {
+            timeout_s,
+            ..Recovery::default()
+        });
+        let name = format!("link-{}", self.links);
+        // Without a free handle it is not.
+        let _ = self.attach_as(&name, (role, address.to_owned()), settled, recovery);
+    }
+
+    /// Attaches a link that outlived its connection. Gives back what it is if that cannot be now.
+    pub(super) fn attach_again(
+        &mut self,
+        name: &str,
+        of: (Role, String),
+        recovery: Recovery,
+    ) -> Result<(), (Role, String)> {
+        self.attach_as(name, of, false, Some(recovery))
     }
 
     /// Attaches both halves of a pair to the management node.
@@ -208,17 +266,42 @@ impl Client {
         self.links += 1;
         let name = format!("pair-{}", self.links);
         for role in [Role::Requests, Role::Answers] {
-            self.attach_as(&name, role, "/management", true);
+            let _ = self.attach_as(&name, (role, "/management".to_owned()), true, None);
         }
     }
 
-    fn attach_as(&mut self, name: &str, role: Role, address: &str, settled: bool) -> Option<u32> {
-        let session = self.session.as_mut()?;
-        let handle = (0..64).find(|handle| !session.links.contains_key(handle))?;
-        codec::attach(&mut self.output, (name, handle), &role, address, settled);
+    fn attach_as(
+        &mut self,
+        name: &str,
+        (role, address): (Role, String),
+        settled: bool,
+        recovery: Option<Recovery>,
+    ) -> Result<(), (Role, String)> {
+        let free = self.session.as_mut().and_then(|session| {
+            let handle = (0..64).find(|handle| !session.links.contains_key(handle))?;
+            let is_there = session.links.values().any(|link| link.name == name);
+            // Both halves of a pair have one name.
+            (!is_there || recovery.is_none()).then_some((session, handle))
+        });
+        let Some((session, handle)) = free else {
+            return Err((role, address));
+        };
+        let attaching = Attaching {
+            name,
+            handle,
+            role: &role,
+            address: &address,
+            settled,
+            recovery: recovery.as_ref(),
+        };
+        codec::attach(&mut self.output, &attaching);
         let link = Link {
             name: name.to_owned(),
             role,
+            address,
+            recovery,
+            closing: false,
+            leaving: None,
             attached: false,
             detaching: false,
             count: 0,
@@ -227,12 +310,14 @@ impl Client {
             partial: None,
         };
         session.links.insert(handle, link);
-        Some(handle)
+        Ok(())
     }
 
     pub(super) fn detach(&mut self, handle: u32, closed: bool) {
         if let Some(link) = self.session.as_mut().and_then(|s| s.links.get_mut(&handle)) {
             link.detaching = true;
+            link.closing = closed;
+            link.leaving = Some(self.now);
             codec::detach(&mut self.output, handle, closed);
         }
     }
@@ -285,19 +370,40 @@ impl Client {
     }
 
     pub(super) fn send(&mut self, handle: u32, message: u64, payload: &[u8], settled: bool) {
+        if let (Some(recovery), false) = (self.recovery(handle), settled) {
+            let open = Open {
+                payload: payload.to_vec(),
+                told: false,
+            };
+            recovery.open.insert(message, open);
+        }
+        self.transfer(handle, message, payload, (settled, false));
+    }
+
+    pub(super) fn transfer(
+        &mut self,
+        handle: u32,
+        message: u64,
+        payload: &[u8],
+        (settled, resume): (bool, bool),
+    ) {
         let session = self.session.as_mut().unwrap();
         let link = session.links.get_mut(&handle).unwrap();
         link.count = link.count.wrapping_add(1);
         let id = session.next_delivery;
         session.next_delivery = id.wrapping_add(1);
+        let tag = match &link.recovery {
+            Some(_) => tag_of(message).to_vec(),
+            None => id.to_be_bytes().to_vec(),
+        };
         if !settled {
             session.sent.insert(id, (handle, message));
         }
         let frames = codec::transfer(
             &mut self.output,
-            (handle, id),
+            (handle, id, &tag),
             payload,
-            settled,
+            (settled, resume),
             self.frame_bytes,
         );
         session.next_outgoing = session.next_outgoing.wrapping_add(frames);
@@ -310,7 +416,7 @@ impl Client {
         if second {
             for (_, held) in session.held.range_mut(first..=last) {
                 held.decided = true;
-                held.accepted = *outcome == Outcome::Accepted;
+                held.outcome = Some(outcome.clone());
             }
         } else {
             session.held.retain(|id, _| !(first..=last).contains(id));
@@ -343,7 +449,7 @@ impl Client {
             (Phase::Sasl, Some(3)) => Ok(()),
             (Phase::Header, Some(0)) => {
                 self.phase = Phase::Opening;
-                codec::open(&mut self.output, self.frame_bytes);
+                codec::open(&mut self.output, &self.container, self.frame_bytes);
                 Ok(())
             }
             _ => Err(format!("header {header:?} in {:?}", self.phase)),
@@ -396,20 +502,16 @@ impl Client {
                 session.window_end = session.next_outgoing.wrapping_add(window);
                 Ok(())
             }
-            Frame::Attach {
-                name,
-                handle,
-                receives,
-                count,
-            } => session.on_attach(&name, receives, handle, count),
-            Frame::Flow(flow) => session.on_flow(flow),
-            Frame::Transfer(transfer) => {
-                let is_closing = self.phase != Phase::Up;
-                let event = session.on_transfer(transfer, is_closing)?;
-                self.events.extend(event);
-                self.open_window();
+            Frame::Attach(answered) => {
+                let dropped = session.on_attach(&answered)?;
+                let dropped = dropped
+                    .into_iter()
+                    .map(|message| Event::Dropped { message });
+                self.events.extend(dropped);
                 Ok(())
             }
+            Frame::Flow(flow) => session.on_flow(flow),
+            Frame::Transfer(transfer) => self.on_transfer(transfer),
             Frame::Disposition {
                 by_receiver,
                 ids,
@@ -422,13 +524,16 @@ impl Client {
                     session.on_confirmed(ids, settled)?
                 };
                 self.events.extend(events);
+                self.settle_told(false);
                 Ok(())
             }
             Frame::Detach { handle } => {
-                let (own, was_detaching, publishes) = session.on_detach(handle)?;
-                if !was_detaching {
-                    codec::detach(&mut self.output, own, true);
+                let gone = session.on_detach(handle, self.now)?;
+                if !gone.was_detaching {
+                    codec::detach(&mut self.output, gone.handle, true);
                 }
+                self.kept.extend(gone.kept);
+                let publishes = gone.publishes;
                 self.events.push_back(Event::Detached { publishes });
                 Ok(())
             }
@@ -437,11 +542,31 @@ impl Client {
                     codec::end(&mut self.output);
                 }
                 let publishes = session.sent.values().map(|(_, message)| *message).collect();
+                let kept = session.keep(self.now);
+                self.kept.extend(kept);
                 self.session = None;
                 self.events.push_back(Event::Detached { publishes });
                 Ok(())
             }
             other => Err(format!("unexpected {other:?}")),
         }
+    }
+
+    fn on_transfer(&mut self, transfer: Incoming) -> Result<(), String> {
+        let is_closing = self.phase != Phase::Up;
+        let session = self.session.as_mut().ok_or("no session")?;
+        let event = session.on_transfer(transfer, is_closing)?;
+        // What it had decided about and is sent again it says once more.
+        if let Some(Event::Delivery {
+            id, resumed: true, ..
+        }) = &event
+            && let Some(held) = session.held.get(id)
+            && let Some(outcome) = &held.outcome
+        {
+            codec::disposition(&mut self.output, (*id, *id), outcome, false);
+        }
+        self.events.extend(event);
+        self.open_window();
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::client::Role;
+use super::resuming::{Recovery, tag_of};
 use crate::wire::frame::{FrameHeader, FrameKind, begin_frame, end_frame};
 use crate::wire::{self, Descriptor, Fields, HeaderFields, Reader, Value};
 
@@ -23,8 +24,38 @@ pub(super) struct Incoming {
     pub(super) id: Option<u32>,
     pub(super) tag: Vec<u8>,
     pub(super) settled: bool,
+    pub(super) resumed: bool,
     pub(super) more: bool,
     pub(super) payload: Vec<u8>,
+}
+
+/// An attach of the broker.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) name: String,
+    pub(super) handle: u32,
+    /// The broker's end receives.
+    pub(super) receives: bool,
+    /// It has no terminus for the client's end.
+    pub(super) is_refused: bool,
+    /// How long it is kept after its connection.
+    pub(super) timeout_s: Option<u32>,
+    /// The delivery-tags of its map.
+    pub(super) unsettled: Vec<Vec<u8>>,
+    pub(super) is_incomplete: bool,
+    pub(super) count: Option<u32>,
+}
+
+/// An attach of a client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attaching<'a> {
+    pub(super) name: &'a str,
+    pub(super) handle: u32,
+    pub(super) role: &'a Role,
+    pub(super) address: &'a str,
+    pub(super) settled: bool,
+    /// It is to outlive its connection.
+    pub(super) recovery: Option<&'a Recovery>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,13 +77,7 @@ pub(super) enum Frame {
         next: u32,
         window: u32,
     },
-    Attach {
-        name: String,
-        handle: u32,
-        /// The broker's end receives.
-        receives: bool,
-        count: Option<u32>,
-    },
+    Attach(Answered),
     Flow(FlowState),
     Transfer(Incoming),
     Disposition {
@@ -99,9 +124,9 @@ pub(super) fn sasl_init(out: &mut Vec<u8>, plain: bool) {
     });
 }
 
-pub(super) fn open(out: &mut Vec<u8>, frame_bytes: usize) {
+pub(super) fn open(out: &mut Vec<u8>, container: &str, frame_bytes: usize) {
     write(out, FrameKind::Amqp, 0x10, |out| {
-        wire::write_string(out, "simulated");
+        wire::write_string(out, container);
         wire::write_null(out);
         wire::write_uint(out, u32::try_from(frame_bytes).unwrap());
         3
@@ -128,13 +153,15 @@ pub(super) fn close(out: &mut Vec<u8>) {
 
 /// An attach: of a publisher to an address, of a consumer from one, whose deliveries are `settled` or
 /// confirmed in a second step; of one half of a pair.
-pub(super) fn attach(
-    out: &mut Vec<u8>,
-    (name, handle): (&str, u32),
-    role: &Role,
-    address: &str,
-    settled: bool,
-) {
+pub(super) fn attach(out: &mut Vec<u8>, attaching: &Attaching<'_>) {
+    let Attaching {
+        name,
+        handle,
+        role,
+        address,
+        settled,
+        recovery,
+    } = *attaching;
     let consumes = !role.sends();
     let is_half = matches!(role, Role::Requests | Role::Answers);
     let second = matches!(role, Role::Consumer { second: true, .. });
@@ -143,7 +170,13 @@ pub(super) fn attach(
             if is_there {
                 wire::write_string(out, address);
             }
-            usize::from(is_there)
+            let Some(recovery) = recovery.filter(|_| is_there) else {
+                return usize::from(is_there);
+            };
+            wire::write_uint(out, 0);
+            wire::write_symbol(out, "connection-close");
+            wire::write_uint(out, recovery.timeout_s);
+            4
         });
     };
     write(out, FrameKind::Amqp, 0x12, |out| {
@@ -158,11 +191,15 @@ pub(super) fn attach(
                 2
             },
         );
-        wire::write_ubyte(out, u8::from(second));
+        wire::write_ubyte(out, u8::from(second || recovery.is_some() && !consumes));
         terminus(out, 0x28, consumes);
         terminus(out, 0x29, !consumes);
-        wire::write_null(out);
-        wire::write_null(out);
+        if let Some(recovery) = recovery {
+            write_unsettled(out, recovery);
+        } else {
+            wire::write_null(out);
+            wire::write_null(out);
+        }
         if consumes && !is_half {
             return 9;
         }
@@ -177,6 +214,32 @@ pub(super) fn attach(
         wire::end(out, map, 2);
         14
     });
+}
+
+/// The map of what is not settled, every other one if that is to be incomplete.
+fn write_unsettled(out: &mut Vec<u8>, recovery: &Recovery) {
+    let every = if recovery.is_incomplete { 2 } else { 1 };
+    let map = wire::begin_map(out);
+    let mut count = 0;
+    for (message, open) in recovery.open.iter().step_by(every) {
+        wire::write_binary(out, &tag_of(*message));
+        if open.told {
+            list(out, 0x24, |_| 0);
+        } else {
+            wire::write_null(out);
+        }
+        count += 2;
+    }
+    for (tag, held) in recovery.held.iter().step_by(every) {
+        wire::write_binary(out, tag);
+        match &held.outcome {
+            Some(outcome) => write_outcome(out, outcome),
+            None => wire::write_null(out),
+        }
+        count += 2;
+    }
+    wire::end(out, map, count);
+    wire::write_bool(out, recovery.is_incomplete);
 }
 
 pub(super) fn detach(out: &mut Vec<u8>, handle: u32, closed: bool) {
@@ -223,26 +286,34 @@ pub(super) fn frames_of(bytes: usize, frame_bytes: usize) -> usize {
 /// Writes a delivery in as many frames as it takes, and tells how many.
 pub(super) fn transfer(
     out: &mut Vec<u8>,
-    (handle, id): (u32, u32),
+    (handle, id, tag): (u32, u32, &[u8]),
     payload: &[u8],
-    settled: bool,
+    (settled, resume): (bool, bool),
     frame_bytes: usize,
 ) -> u32 {
-    let chunks: Vec<&[u8]> = payload.chunks(frame_bytes - FRONT_BYTES).collect();
+    let mut chunks: Vec<&[u8]> = payload.chunks(frame_bytes - FRONT_BYTES).collect();
+    if chunks.is_empty() {
+        chunks.push(&[]);
+    }
     for (number, chunk) in chunks.iter().enumerate() {
         let frame_start = begin_frame(out, FrameKind::Amqp, 0);
         list(out, 0x14, |out| {
             wire::write_uint(out, handle);
             if number == 0 {
                 wire::write_uint(out, id);
-                wire::write_binary(out, &id.to_be_bytes());
+                wire::write_binary(out, tag);
                 wire::write_uint(out, 0);
                 wire::write_bool(out, settled);
             } else {
                 (0..4).for_each(|_| wire::write_null(out));
             }
             wire::write_bool(out, number + 1 < chunks.len());
-            6
+            if !resume {
+                return 6;
+            }
+            (0..2).for_each(|_| wire::write_null(out));
+            wire::write_bool(out, true);
+            9
         });
         out.extend_from_slice(chunk);
         end_frame(out, frame_start);
@@ -261,24 +332,39 @@ pub(super) fn disposition(
         wire::write_uint(out, first);
         wire::write_uint(out, last);
         wire::write_bool(out, settled);
-        match outcome {
-            Outcome::Accepted => list(out, 0x24, |_| 0),
-            Outcome::Released => list(out, 0x26, |_| 0),
-            Outcome::Rejected => list(out, 0x25, |out| {
-                list(out, 0x1d, |out| {
-                    wire::write_symbol(out, "sim:refused");
-                    wire::write_string(out, "the simulated consumer does not want it");
-                    2
-                });
-                1
-            }),
-            Outcome::Modified { failed, here } => list(out, 0x27, |out| {
-                wire::write_bool(out, *failed);
-                wire::write_bool(out, *here);
-                2
-            }),
-        }
+        write_outcome(out, outcome);
         5
+    });
+}
+
+fn write_outcome(out: &mut Vec<u8>, outcome: &Outcome) {
+    match outcome {
+        Outcome::Accepted => list(out, 0x24, |_| 0),
+        Outcome::Released => list(out, 0x26, |_| 0),
+        Outcome::Rejected => list(out, 0x25, |out| {
+            list(out, 0x1d, |out| {
+                wire::write_symbol(out, "sim:refused");
+                wire::write_string(out, "the simulated consumer does not want it");
+                2
+            });
+            1
+        }),
+        Outcome::Modified { failed, here } => list(out, 0x27, |out| {
+            wire::write_bool(out, *failed);
+            wire::write_bool(out, *here);
+            2
+        }),
+    }
+}
+
+/// A publisher settles a delivery whose outcome it was told.
+pub(super) fn settle_sent(out: &mut Vec<u8>, id: u32) {
+    write(out, FrameKind::Amqp, 0x15, |out| {
+        wire::write_bool(out, false);
+        wire::write_uint(out, id);
+        wire::write_null(out);
+        wire::write_bool(out, true);
+        4
     });
 }
 
@@ -322,19 +408,7 @@ fn read(body: &Bytes) -> Result<Frame, wire::DecodeError> {
             let window = list.uint()?.unwrap_or_default();
             Frame::Begin { next, window }
         }
-        0x12 => {
-            let name = list.string()?.unwrap_or_default().to_owned();
-            let handle = list.uint()?.unwrap_or_default();
-            let receives = list.bool()?.unwrap_or_default();
-            list.skip(6)?;
-            let count = list.uint()?;
-            Frame::Attach {
-                name,
-                handle,
-                receives,
-                count,
-            }
-        }
+        0x12 => attach_of(&mut list)?,
         0x13 => {
             let next_incoming = list.uint()?;
             let window = list.uint()?.unwrap_or_default();
@@ -347,22 +421,7 @@ fn read(body: &Bytes) -> Result<Frame, wire::DecodeError> {
                 link: handle.map(|handle| (handle, count, credit)),
             })
         }
-        0x14 => {
-            let handle = list.uint()?.unwrap_or_default();
-            let id = list.uint()?;
-            let tag = list.binary()?.unwrap_or_default().to_vec();
-            list.skip(1)?;
-            let settled = list.bool()?.unwrap_or_default();
-            let more = list.bool()?.unwrap_or_default();
-            Frame::Transfer(Incoming {
-                handle,
-                id,
-                tag,
-                settled,
-                more,
-                payload,
-            })
-        }
+        0x14 => transfer_of(&mut list, payload)?,
         0x15 => disposition_of(&mut list)?,
         0x16 => Frame::Detach {
             handle: list.uint()?.unwrap_or_default(),
@@ -371,6 +430,57 @@ fn read(body: &Bytes) -> Result<Frame, wire::DecodeError> {
         0x18 => Frame::Close,
         code => panic!("a frame 0x{code:02x}"),
     })
+}
+
+fn attach_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
+    let name = list.string()?.unwrap_or_default().to_owned();
+    let handle = list.uint()?.unwrap_or_default();
+    let receives = list.bool()?.unwrap_or_default();
+    list.skip(2)?;
+    let (source, target) = (list.described()?, list.described()?);
+    let terminus = if receives { target } else { source };
+    let (is_refused, mut timeout_s) = (terminus.is_none(), None);
+    if let Some(mut terminus) = terminus {
+        let mut fields = terminus.value.list()?;
+        fields.skip(3)?;
+        timeout_s = fields.uint()?;
+    }
+    let mut unsettled = Vec::new();
+    if let Some(map) = list.raw()? {
+        for pair in Reader::new(map).map()? {
+            unsettled.push(Reader::new(pair?.key).binary()?.to_vec());
+        }
+    }
+    Ok(Frame::Attach(Answered {
+        name,
+        handle,
+        receives,
+        is_refused,
+        timeout_s,
+        unsettled,
+        is_incomplete: list.bool()?.unwrap_or_default(),
+        count: list.uint()?,
+    }))
+}
+
+fn transfer_of(list: &mut Fields<'_>, payload: Vec<u8>) -> Result<Frame, wire::DecodeError> {
+    let handle = list.uint()?.unwrap_or_default();
+    let id = list.uint()?;
+    let tag = list.binary()?.unwrap_or_default().to_vec();
+    list.skip(1)?;
+    let settled = list.bool()?.unwrap_or_default();
+    let more = list.bool()?.unwrap_or_default();
+    list.skip(2)?;
+    let resumed = list.bool()?.unwrap_or_default();
+    Ok(Frame::Transfer(Incoming {
+        handle,
+        id,
+        tag,
+        settled,
+        resumed,
+        more,
+        payload,
+    }))
 }
 
 fn disposition_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {

@@ -340,6 +340,11 @@ impl Ledger {
         self.check_places(after)
     }
 
+    /// Whether a message can be in one place only.
+    pub(super) fn has_one_copy(&self, id: u64) -> bool {
+        self.messages.get(&id).is_some_and(Known::has_one_copy)
+    }
+
     /// Messages that were sent and whose outcome is not known.
     pub(super) fn sent(&self) -> u64 {
         self.messages.len() as u64

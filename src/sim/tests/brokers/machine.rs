@@ -34,6 +34,9 @@ const MESSAGE_BYTES_MAX: u64 = 4 * 1024;
 /// The same where messages are large.
 const LARGE_MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
 
+/// What links may take that outlive their connections, in bytes.
+const LINKS_BYTES: u64 = 512 * 1024;
+
 /// How long memory is not looked at when nothing is to leave it, in milliseconds.
 const LOOK_MS: u64 = 1_000;
 
@@ -86,6 +89,8 @@ pub(super) struct MachineShape {
     pub(super) block_shift: u32,
     /// Some messages are so large that they are written while they arrive.
     pub(super) large: bool,
+    /// Links outlive their connections.
+    pub(super) resumes: bool,
     /// What may be done under one hold of a lock.
     pub(super) hold: HoldBudget,
     /// What becomes of dead letters that get nowhere.
@@ -438,7 +443,11 @@ impl Machine {
 
     pub(super) fn alarm(&mut self) {
         // Large messages that arrive are more than this: they are let in one after the other.
-        let kept_bytes = self.node.alarms.connections().bytes();
+        let mut kept_bytes = self.node.alarms.connections().bytes();
+        if self.shape.resumes {
+            self.node.environment.expire_links(self.now().mono);
+            kept_bytes += LINKS_BYTES; // that outlived their connections
+        }
         let _ = self.watch.look(Limits {
             memory_bytes: self.shape.memory_budget * 4 + kept_bytes,
             disk_free_bytes: 0,

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::client::Role;
 use super::codec;
-use super::world::{Fault, World};
+use super::trial::Fault;
+use super::world::World;
 
 /// Queues that clients of one world declare at most.
 const QUEUES: usize = 40;

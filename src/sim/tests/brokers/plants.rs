@@ -1,7 +1,7 @@
 //! Faults, planted one by one: the simulator finds each of them.
 
 use super::run::run;
-use super::world::{Fault, Trial};
+use super::trial::{Fault, Trial};
 use crate::base::plant::{Plant, plant};
 
 /// Worlds until each planted fault is found, at most.

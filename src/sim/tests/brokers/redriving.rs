@@ -368,7 +368,7 @@ impl World {
 
     /// Looks at all redrives.
     pub(super) fn check_redrives(&mut self) -> Result<(), String> {
-        let knows_time = !self.trial.has(super::world::Fault::Clock);
+        let knows_time = !self.trial.has(super::trial::Fault::Clock);
         let redriving = &mut self.redriving;
         let is_durable = |lsn: Lsn| self.machine.store.durable() >= lsn;
         self.machine.look(|core| {

@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::machine::Done;
-use super::world::{Fault, Trial, World};
+use super::trial::{Fault, Trial};
+use super::world::World;
 use crate::base::Name;
 use crate::base::limits::HELD_UP_MS_MAX;
 use crate::broker::{Command, QueueCommand, Reply, TopologyCommand};
@@ -32,6 +33,8 @@ pub(super) struct Summary {
     pub(super) answered: u64,
     /// Messages that redrives moved.
     pub(super) redriven: u64,
+    /// Deliveries of links that outlived their connections, sent once more.
+    pub(super) resumed: u64,
     pub(super) done: Done,
 }
 
@@ -122,6 +125,7 @@ impl World {
         let waits = self.clients.iter().any(|client| {
             let session = client.session.as_ref();
             session.is_none_or(|s| !s.begun || !s.sent.is_empty() || !s.held.is_empty())
+                || !client.has_resumed_all()
         });
         let moves = self
             .sockets
@@ -172,6 +176,7 @@ impl World {
                 session.map(|session| &session.sent),
                 session.map(|session| &session.held),
             ));
+            rest.push(format!("  kept: {:?}", client.kept));
         }
         Ok(rest.join("\n"))
     }
@@ -197,6 +202,7 @@ pub(super) fn run(trial: Trial) -> Result<Summary, Finding> {
                 crashes: world.crashes,
                 answered: world.managed.answered(),
                 redriven: world.redriven(),
+                resumed: world.resumed,
                 done: world.done(),
             });
         }
@@ -304,6 +310,7 @@ fn whole_brokers_keep_every_message_once_or_count_it_whatever_fails() {
             "{all:?}"
         );
         assert!(all.answered > 0 && all.redriven > 0, "{all:?}");
+        assert!(all.resumed > 0, "{all:?}");
         assert!(all.done.checkpoints > 0 && all.done.loads > 0, "{all:?}");
     }
 }
@@ -318,6 +325,7 @@ impl Summary {
         self.crashes += other.crashes;
         self.answered += other.answered;
         self.redriven += other.redriven;
+        self.resumed += other.resumed;
         self.done.commits += other.done.commits;
         self.done.checkpoints += other.done.checkpoints;
         self.done.loads += other.done.loads;

@@ -2,8 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use super::client::{Event, HeldDelivery, Link, Role, Session, before};
-use super::codec::{self, FlowState, Incoming, Outcome};
+use super::client::{Event, HeldDelivery, Link, Partial, Role, Session, before};
+use super::codec::{self, Answered, FlowState, Incoming, Outcome};
+use super::resuming::Kept;
+use crate::base::Millis;
+
+/// A link that is detached.
+#[derive(Debug)]
+pub(super) struct Gone {
+    pub(super) handle: u32,
+    /// We began it.
+    pub(super) was_detaching: bool,
+    /// The publishes that no outcome is known of.
+    pub(super) publishes: Vec<u64>,
+    /// It outlives this.
+    pub(super) kept: Option<(String, Kept)>,
+}
 
 impl Link {
     /// A delivery uses one credit.
@@ -24,26 +38,31 @@ impl Session {
         let mut failing = Vec::new();
         for held in self.held.values_mut() {
             let link = self.links.get(&held.handle);
-            if !std::mem::replace(&mut held.decided, true) && link.is_some_and(|l| !l.detaching) {
+            let fails = link.is_some_and(|link| !link.detaching && link.recovery.is_none());
+            let is_kept = link.is_some_and(|link| link.recovery.is_some());
+            if !is_kept && !std::mem::replace(&mut held.decided, true) && fails {
                 failing.push(held.message);
             }
         }
         failing
     }
 
-    pub(super) fn on_attach(
-        &mut self,
-        name: &str,
-        receives: bool,
-        remote: u32,
-        count: Option<u32>,
-    ) -> Result<(), String> {
+    /// A link is attached. Returns what it should have kept and did not.
+    pub(super) fn on_attach(&mut self, answered: &Answered) -> Result<Vec<u64>, String> {
+        let Answered {
+            name,
+            receives,
+            handle: remote,
+            count,
+            ..
+        } = answered;
+        let (receives, remote, count) = (*receives, *remote, *count);
         if self.remote.contains_key(&remote) {
             return Err("a handle is used twice".to_owned());
         }
         let mut links = self.links.iter_mut();
         let (own, link) = links
-            .find(|(_, link)| link.name == name && link.role.sends() == receives)
+            .find(|(_, link)| link.name == *name && link.role.sends() == receives)
             .ok_or("a link that was not asked for")?;
         if link.attached {
             return Err("attached twice".to_owned());
@@ -55,7 +74,7 @@ impl Session {
             link.limit = count.wrapping_add(credit);
         }
         self.remote.insert(remote, *own);
-        Ok(())
+        link.on_answer(answered)
     }
 
     pub(super) fn on_flow(&mut self, flow: FlowState) -> Result<(), String> {
@@ -104,55 +123,83 @@ impl Session {
         if link.role.sends() {
             return Err("a transfer to a publisher".to_owned());
         }
-        let (id, settled, tag, payload) =
-            if let Some((id, settled, tag, mut payload)) = link.partial.take() {
-                if transfer.id.is_some_and(|other| other != id) {
-                    return Err("another delivery in the middle of one".to_owned());
-                }
-                payload.extend_from_slice(&transfer.payload);
-                (id, settled, tag, payload)
-            } else {
-                let id = transfer.id.ok_or("a delivery without delivery-id")?;
-                link.begin_delivery()?;
-                if self
-                    .expected_delivery
-                    .is_some_and(|expected| expected != id)
-                {
-                    return Err(format!("delivery-id {:?} expected", self.expected_delivery));
-                }
-                self.expected_delivery = Some(id.wrapping_add(1));
-                (id, transfer.settled, transfer.tag, transfer.payload)
-            };
+        let delivery = if let Some(mut partial) = link.partial.take() {
+            if transfer.id.is_some_and(|other| other != partial.id) {
+                return Err("another delivery in the middle of one".to_owned());
+            }
+            partial.payload.extend_from_slice(&transfer.payload);
+            partial
+        } else {
+            let id = transfer.id.ok_or("a delivery without delivery-id")?;
+            link.begin_delivery()?;
+            if self
+                .expected_delivery
+                .is_some_and(|expected| expected != id)
+            {
+                return Err(format!("delivery-id {:?} expected", self.expected_delivery));
+            }
+            self.expected_delivery = Some(id.wrapping_add(1));
+            Partial {
+                id,
+                settled: transfer.settled,
+                resumed: transfer.resumed,
+                tag: transfer.tag,
+                payload: transfer.payload,
+            }
+        };
         if transfer.more {
-            link.partial = Some((id, settled, tag, payload));
+            link.partial = Some(delivery);
             return Ok(None);
         }
+        self.on_delivery(own, delivery, is_closing).map(Some)
+    }
+
+    /// All of a delivery has come.
+    fn on_delivery(
+        &mut self,
+        handle: u32,
+        delivery: Partial,
+        is_closing: bool,
+    ) -> Result<Event, String> {
+        let Partial {
+            id,
+            settled,
+            resumed,
+            tag,
+            payload,
+        } = delivery;
+        let link = self
+            .links
+            .get_mut(&handle)
+            .ok_or("a delivery on a dead link")?;
         let Role::Consumer { queue, .. } = link.role.clone() else {
             let (request, status) = codec::read_answer(&payload)?;
-            return Ok(Some(Event::Answered { request, status }));
+            return Ok(Event::Answered { request, status });
         };
         let message = codec::read_message(&payload)?.id;
         let stale = is_closing || link.detaching || self.ending;
-        if !settled && !stale {
-            self.hold(
-                id,
-                HeldDelivery {
-                    handle: own,
-                    message,
-                    queue,
-                    tag,
-                    decided: false,
-                    accepted: false,
-                },
-            )?;
+        if !stale {
+            let outcome = link.take_resumed(&tag, message, resumed)?;
+            let held = HeldDelivery {
+                handle,
+                message,
+                queue,
+                tag,
+                decided: outcome.is_some(),
+                outcome,
+            };
+            if !settled {
+                self.hold(id, held)?;
+            }
         }
-        Ok(Some(Event::Delivery {
-            handle: own,
+        Ok(Event::Delivery {
+            handle,
             id,
             settled,
             stale,
+            resumed,
             payload,
-        }))
+        })
     }
 
     fn hold(&mut self, id: u32, delivery: HeldDelivery) -> Result<(), String> {
@@ -173,15 +220,19 @@ impl Session {
         settled: bool,
         outcome: Option<Outcome>,
     ) -> Result<Vec<Event>, String> {
-        if !settled {
-            return Ok(Vec::new());
-        }
-        let outcome = outcome.ok_or("a publish is settled without an outcome")?;
+        let Some(outcome) = outcome else {
+            return if settled {
+                Err("a publish is settled without an outcome".to_owned())
+            } else {
+                Ok(Vec::new())
+            };
+        };
         let mut events = Vec::new();
         for id in first..=last {
             match self.sent.remove(&id) {
-                Some((_, message)) => {
+                Some((handle, message)) => {
                     let outcome = outcome.clone();
+                    self.note_told(id, (handle, message), settled)?;
                     events.push(Event::Told { message, outcome });
                 }
                 None if self.forgotten.remove(&id) => {}
@@ -189,6 +240,31 @@ impl Session {
             }
         }
         Ok(events)
+    }
+
+    /// On a link that outlives its connection the broker tells an outcome, and the publisher settles.
+    fn note_told(
+        &mut self,
+        id: u32,
+        (handle, message): (u32, u64),
+        settled: bool,
+    ) -> Result<(), String> {
+        let link = self.links.get_mut(&handle);
+        let recovery = link.and_then(|link| link.recovery.as_mut());
+        match (recovery, settled) {
+            (None, false) => Err(format!("an outcome of {id}, and it is not settled")),
+            (None, true) => Ok(()),
+            (Some(recovery), true) => {
+                recovery.open.remove(&message);
+                Ok(())
+            }
+            (Some(recovery), false) => {
+                let open = recovery.open.get_mut(&message);
+                open.ok_or("an outcome of what is settled")?.told = true;
+                self.told.insert(id, (handle, message));
+                Ok(())
+            }
+        }
     }
 
     /// The broker settled what this client decided about.
@@ -203,9 +279,10 @@ impl Session {
         let mut events = Vec::new();
         for id in first..=last {
             match self.held.remove(&id) {
-                Some(held) if held.accepted => events.push(Event::Confirmed {
-                    message: held.message,
-                }),
+                Some(held) if held.outcome == Some(Outcome::Accepted) => {
+                    let message = held.message;
+                    events.push(Event::Confirmed { message });
+                }
                 Some(held) if held.decided => {}
                 Some(_) => return Err("the broker settles what was not decided".to_owned()),
                 None if self.forgotten_held.remove(&id) => {}
@@ -215,8 +292,8 @@ impl Session {
         Ok(events)
     }
 
-    /// A link is gone: whether we began it, and the publishes that no outcome is known of.
-    pub(super) fn on_detach(&mut self, remote: u32) -> Result<(u32, bool, Vec<u64>), String> {
+    /// A link is gone.
+    pub(super) fn on_detach(&mut self, remote: u32, now: Millis) -> Result<Gone, String> {
         let own = self
             .remote
             .remove(&remote)
@@ -234,7 +311,15 @@ impl Session {
         let held = self.held.iter().filter(|(_, held)| held.handle == own);
         let held: Vec<u32> = held.map(|(id, _)| *id).collect();
         self.forgotten_held.extend(&held);
+        let was_detaching = link.detaching;
+        let kept = self.keep_link(own, link, now).filter(|_| was_detaching);
+        self.told.retain(|_, (handle, _)| *handle != own);
         self.held.retain(|_, held| held.handle != own);
-        Ok((own, link.detaching, publishes))
+        Ok(Gone {
+            handle: own,
+            was_detaching,
+            publishes,
+            kept,
+        })
     }
 }

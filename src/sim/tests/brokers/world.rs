@@ -1,7 +1,6 @@
 //! The world of one seed: a machine, its clients, the network between them, and what goes wrong.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 
 use super::client::{Client, Event, FRAME_BYTES, LARGE_FRAME_BYTES};
@@ -12,6 +11,7 @@ use super::managing::Managed;
 use super::network::Socket;
 use super::redriving::{Redriving, extra_copies, moved_out_of};
 use super::topology::Topology;
+use super::trial::{Fault, Trial};
 use crate::base::limits::BATCH_NS_MAX;
 use crate::base::{HoldBudget, Position, QueueId, Random};
 use crate::broker::arguments::OnUndeliverable;
@@ -25,118 +25,6 @@ use crate::store::{self, DiskErrorKind, ReadError, StoreState};
 const TRACED: usize = 30;
 /// Steps between two looks at all messages.
 const LOOK_STEPS: u64 = 25;
-
-/// What may go wrong in a world. Each can be switched off, to find out what it takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
-    /// Connections are cut, seen late, or stand still.
-    Cut,
-    /// The node dies, or the power fails.
-    Crash,
-    /// The disk fails at some operation.
-    Disk,
-    /// The disk is full for a while.
-    Full,
-    /// The wall clock jumps.
-    Clock,
-    /// Little memory: messages leave it and come back.
-    Memory,
-    /// Policies come and go.
-    Policy,
-    /// Queues are purged, deleted and declared again.
-    Queues,
-    /// Consumers whose deliveries are sent settled.
-    Settled,
-    /// Some messages are so large that they are written while they arrive.
-    Large,
-    /// Redrives are started, steered and forgotten.
-    Redrives,
-}
-
-impl Fault {
-    pub(super) const ALL: [Self; 11] = [
-        Self::Cut,
-        Self::Crash,
-        Self::Disk,
-        Self::Full,
-        Self::Clock,
-        Self::Memory,
-        Self::Policy,
-        Self::Queues,
-        Self::Settled,
-        Self::Large,
-        Self::Redrives,
-    ];
-
-    const fn bit(self) -> u32 {
-        1 << self as u32
-    }
-}
-
-/// One world to try.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Trial {
-    pub(super) seed: u64,
-    pub(super) steps: u64,
-    pub(super) clients: usize,
-    /// The faults that may happen, as bits.
-    pub(super) faults: u32,
-}
-
-impl Trial {
-    /// The world of a seed; which faults there are follows from it too.
-    pub(super) fn of(seed: u64) -> Self {
-        let mut random = Random::new(seed ^ 0x0007_41a1);
-        let mut faults = 0;
-        for fault in Fault::ALL {
-            let has = if fault == Fault::Large {
-                random.one_in(5) // it takes long
-            } else {
-                !random.one_in(3)
-            };
-            if has {
-                faults |= fault.bit();
-            }
-        }
-        Self {
-            seed,
-            steps: 800 + random.below(2400),
-            clients: 1 + usize::try_from(random.below(5)).unwrap(),
-            faults,
-        }
-    }
-
-    pub(super) const fn has(self, fault: Fault) -> bool {
-        self.faults & fault.bit() != 0
-    }
-
-    pub(super) const fn with(self, fault: Fault) -> Self {
-        Self {
-            faults: self.faults | fault.bit(),
-            ..self
-        }
-    }
-
-    pub(super) const fn without(self, fault: Fault) -> Self {
-        Self {
-            faults: self.faults & !fault.bit(),
-            ..self
-        }
-    }
-}
-
-/// As it is given to repeat it.
-impl fmt::Display for Trial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            seed,
-            steps,
-            clients,
-            faults,
-        } = self;
-        write!(f, "{seed},{steps},{clients},{faults}")
-    }
-}
 
 pub(super) struct World {
     pub(super) trial: Trial,
@@ -157,6 +45,8 @@ pub(super) struct World {
     /// The faults are over: everything is to drain.
     pub(super) quiet: bool,
     pub(super) crashes: u64,
+    /// Publishes sent once more on links that outlived their connections, and deliveries that came so.
+    pub(super) resumed: u64,
     /// What [`sums`] said of each queue when the node started that runs now.
     pub(super) sums: BTreeMap<QueueId, i64>,
     done: Done,
@@ -206,6 +96,7 @@ impl World {
             checkpoint_bytes: 1_000 + random.below(20_000),
             block_shift: 1 + u32::try_from(random.below(5)).unwrap(),
             large: trial.has(Fault::Large),
+            resumes: trial.has(Fault::Resume),
             undeliverable: undeliverable(trial.seed),
             hold: match random.below(3) {
                 0 => HoldBudget::default(),
@@ -222,13 +113,14 @@ impl World {
         let topology = Topology::random(&mut random);
         let machine = Machine::start(SimDisk::default(), shape, Arc::clone(&clock))?;
         topology.declare(&machine)?;
-        let clients = (0..trial.clients).map(|_| {
+        let clients = (0..trial.clients).map(|number| {
             let frame_bytes = if shape.large {
                 LARGE_FRAME_BYTES
             } else {
                 FRAME_BYTES
             };
-            Client::new(random.one_in(2), frame_bytes)
+            let number = Some(number).filter(|_| trial.has(Fault::Resume));
+            Client::new(container_of(number), random.one_in(2), frame_bytes)
         });
         let clients = clients.collect();
         Ok(Self {
@@ -253,6 +145,7 @@ impl World {
             trace: VecDeque::new(),
             quiet: false,
             crashes: 0,
+            resumed: 0,
             sums: BTreeMap::new(),
             done: Done::default(),
             random,
@@ -374,6 +267,7 @@ impl World {
         let client = socket.client;
         let most = 1 + usize::try_from(self.random.below(3_000)).unwrap();
         let bytes = socket.down.pull(now, most * socket.scale);
+        self.clients[client].now = now;
         self.clients[client].handle(&bytes)?;
         self.take_events(client)?;
         self.flush_client(client);
@@ -404,10 +298,9 @@ impl World {
 
     /// A client's connection is gone for it: what it had fails.
     pub(super) fn lose_connection(&mut self, client: usize) {
-        if let Some(mut session) = self.clients[client].drop_connection() {
-            for message in session.failing() {
-                self.ledger.fail(message);
-            }
+        self.clients[client].now = self.machine.now().mono;
+        for message in self.clients[client].drop_connection().unwrap_or_default() {
+            self.ledger.fail(message);
         }
     }
 
@@ -435,22 +328,28 @@ impl World {
 
     fn take_events(&mut self, client: usize) -> Result<(), String> {
         while let Some(event) = self.clients[client].events.pop_front() {
+            self.check_dropped(&event)?;
             match event {
                 Event::Told { message, outcome } => self.ledger.tell(message, outcome)?,
                 Event::Delivery {
                     settled,
                     stale,
+                    resumed,
                     payload,
                     ..
                 } => {
                     let seen = codec::read_message(&payload)?;
+                    self.resumed += u64::from(resumed);
+                    if !stale {
+                        self.check_awaited(seen.id)?;
+                    }
                     self.ledger.deliver(&seen, settled, stale)?;
                 }
                 Event::Confirmed { message } => {
                     self.ledger.confirm(message);
                 }
                 Event::Answered { request, status } => self.take_answer(request, &status)?,
-                Event::Detached { .. } => {}
+                Event::Detached { .. } | Event::Dropped { .. } => {}
             }
         }
         Ok(())
@@ -458,7 +357,7 @@ impl World {
 
     /// Something goes wrong.
     fn fault(&mut self) -> Result<(), String> {
-        let kind = Fault::ALL[usize::try_from(self.random.below(Fault::ALL.len() as u64)).unwrap()];
+        let kind = Fault::ALL[usize::try_from(self.random.below(Fault::HAPPENING as u64)).unwrap()];
         if !self.trial.has(kind) {
             return Ok(());
         }
@@ -502,7 +401,7 @@ impl World {
                 self.note(&format!("the wall clock jumps by {hours} hours"));
                 self.clock.jump_ms(hours * 3_600_000);
             }
-            Fault::Memory | Fault::Settled | Fault::Large | Fault::Redrives => {}
+            Fault::Memory | Fault::Settled | Fault::Large | Fault::Redrives | Fault::Resume => {}
             Fault::Policy => self.change_policy()?,
             Fault::Queues => self.change_queue()?,
         }
@@ -551,6 +450,7 @@ impl World {
         self.sockets.clear();
         for client in &mut self.clients {
             client.drop_connection();
+            client.kept.clear();
         }
         self.add_done();
         let started = Machine::start(disk, self.shape, Arc::clone(&self.clock));
@@ -699,6 +599,12 @@ impl World {
             count => Err(format!("{count} messages could not be read back")),
         }
     }
+}
+
+/// What names the connections of a client: its links, too, where they outlive those.
+fn container_of(number: Option<usize>) -> String {
+    let number = number.map(|number| format!("-{number}"));
+    format!("simulated{}", number.unwrap_or_default())
 }
 
 /// Every other world has a quarantine, some of them a small one.
