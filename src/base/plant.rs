@@ -44,6 +44,10 @@ pub(crate) enum Plant {
     OnDiskNotLearned,
     /// The journal is not told how far a redrive came.
     ProgressNotTold,
+    /// A link that outlived its connection does not know the publishes of before.
+    OutcomesForgotten,
+    /// A consumer that may come back holds nothing.
+    HeldNotKept,
     /// What would become of a dead letter is foreseen without the cycle rule: the simulation of
     /// cores finds it.
     CycleNotForeseen,
@@ -53,7 +57,7 @@ pub(crate) enum Plant {
 
 impl Plant {
     /// The faults that simulations of whole brokers find, in the order of declaration.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,
         Self::CheckpointForgetsHeld,
@@ -73,6 +77,8 @@ impl Plant {
         Self::MovedStays,
         Self::OnDiskNotLearned,
         Self::ProgressNotTold,
+        Self::OutcomesForgotten,
+        Self::HeldNotKept,
     ];
 }
 

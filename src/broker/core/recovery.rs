@@ -28,6 +28,8 @@ use super::{Core, Turn};
 use crate::base::limits::{
     RESUMABLE_DELIVERY_BYTES, RESUMABLE_LINKS_MAX, RESUMABLE_LINKS_USER_MAX,
 };
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{
     Charge, ConnectionId, ConsumerId, HolderId, Lsn, Millis, Name, Position, QueueId, SessionId,
     invariant, uncount,
@@ -300,6 +302,14 @@ impl Core {
         terms.count();
         let begins = terms.expiry.begins(end);
         let due = begins.then(|| now.plus(terms.timeout_ms));
+        #[cfg(test)]
+        let due = due.map(|due| {
+            if is_planted(Plant::HeldNotKept) {
+                now
+            } else {
+                due
+            }
+        });
         self.recoveries.suspend(Suspended {
             terms,
             queue: consumer.queue,

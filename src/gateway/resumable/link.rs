@@ -20,6 +20,8 @@ use crate::base::limits::{
     RESUMABLE_USER_BYTES_MAX,
 };
 use crate::base::locks::{RankedMutex, rank};
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{Charge, ConnectionId, Lsn, Millis, PublisherId, Serial};
 use crate::broker::PublishOutcome;
 use crate::wire::performative::{DeliveryState, DeliveryTag};
@@ -159,6 +161,10 @@ impl ResumableLink {
             Place::Attached(before) => Some(before),
             Place::Suspended { .. } | Place::Closed => None,
         };
+        #[cfg(test)]
+        if is_planted(Plant::OutcomesForgotten) {
+            state.deliveries.clear();
+        }
         state.timeout_s = wanted.timeout_s;
         self.set_given(&mut state, 0);
         state.here.clear();
