@@ -200,6 +200,9 @@ async function keyboardOnly(browser) {
     throw new Error(`no key leads to ${what}`);
   };
   await page.goto(`${broker.origin}/ui/queues`);
+  // A browser gives the focus when it next draws, which may be after the page is loaded: no letter is lost to that.
+  await page.locator('#user:focus').waitFor();
+  claim(true, 'the login has the focus by itself');
   await page.keyboard.type('guest');
   await page.keyboard.press('Tab');
   await page.keyboard.type('guest');
