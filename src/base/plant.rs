@@ -57,7 +57,7 @@ pub(crate) enum Plant {
 
 impl Plant {
     /// The faults that simulations of whole brokers find, in the order of declaration.
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,
         Self::CheckpointForgetsHeld,
@@ -79,6 +79,7 @@ impl Plant {
         Self::ProgressNotTold,
         Self::OutcomesForgotten,
         Self::HeldNotKept,
+        Self::CommitInParts,
     ];
 }
 

@@ -1,7 +1,7 @@
 //! What the clients and the operator of a world do.
 
 use super::client::{Phase, Role, Session};
-use super::codec::{self, Outcome};
+use super::codec::{self, Outcome, Sent};
 use super::topology::{self, FANOUT};
 use super::trial::Fault;
 use super::world::World;
@@ -37,6 +37,9 @@ impl World {
     fn act_in_session(&mut self, client: usize) {
         match self.random.below(42) {
             40 | 41 => self.manage(client),
+            37..40 if self.trial.has(Fault::Transactions) && self.random.one_in(2) => {
+                self.transact(client);
+            }
             38..40 if self.trial.has(Fault::Resume) && self.random.one_in(2) => self.resume(client),
             2..16 => {
                 for _ in 0..=self.random.below(8) {
@@ -74,6 +77,7 @@ impl World {
     }
 
     fn fail_held(&mut self, client: usize) {
+        self.abandon(client);
         let session = self.clients[client].session.as_mut();
         for message in session.map(Session::failing).unwrap_or_default() {
             self.ledger.fail(message);
@@ -94,7 +98,7 @@ impl World {
         let role = |role: &Role| match role {
             Role::Publisher { .. } => publishes,
             Role::Consumer { .. } => !publishes,
-            Role::Requests | Role::Answers => false,
+            Role::Requests | Role::Answers | Role::Coordinator => false,
         };
         if self.handles(client, role).len() >= LINKS {
             return;
@@ -113,13 +117,19 @@ impl World {
         };
         let settled =
             !publishes && !self.quiet && self.trial.has(Fault::Settled) && self.random.one_in(4);
-        let timeout_s = self.timeout_s(settled);
+        let browses =
+            !publishes && !self.quiet && self.trial.has(Fault::Browse) && self.random.one_in(4);
+        let timeout_s = if browses { 0 } else { self.timeout_s(settled) };
         let role = if publishes {
             let copies = if copies { self.topology.copies } else { 1 };
             Role::Publisher { copies }
         } else {
             let second = !settled && self.random.one_in(3);
-            Role::Consumer { queue, second }
+            Role::Consumer {
+                queue,
+                second,
+                browses,
+            }
         };
         self.clients[client].attach(role, &address, settled, timeout_s);
     }
@@ -168,8 +178,19 @@ impl World {
         let id = self.ledger.send(durable, copies, all_enter);
         self.ledger.large += u64::from(is_large);
         let payload = codec::message(id, bytes, &header);
-        let settled = self.random.one_in(15);
-        self.clients[client].send(handle, id, &payload, settled);
+        let transaction = match self.clients[client].recovery(handle) {
+            Some(_) => None,
+            None => self.pick_transaction(client),
+        };
+        if let Some((_, transaction)) = transaction {
+            self.ledger.post(transaction, id);
+        }
+        let sent = Sent {
+            settled: self.random.one_in(15),
+            resume: false,
+            transaction: transaction.as_ref().map(|(id, _)| &**id),
+        };
+        self.clients[client].send(handle, id, &payload, &sent);
     }
 
     fn give_credit(&mut self, client: usize) {
@@ -210,21 +231,29 @@ impl World {
         let last = (first..=first + most).take_while(same).last().unwrap();
         let second = match &session.links[&handle].role {
             Role::Consumer { second, .. } => *second,
-            Role::Publisher { .. } | Role::Requests | Role::Answers => false,
+            Role::Publisher { .. } | Role::Requests | Role::Answers | Role::Coordinator => false,
         };
         let outcome = self.outcome();
-        let settled: Vec<(u64, String)> = self.clients[client]
-            .session
-            .as_ref()
-            .unwrap()
-            .held
-            .range(first..=last)
+        let session = self.clients[client].session.as_ref().unwrap();
+        let is_plain = !second && session.links[&handle].recovery.is_none();
+        let browsed = session.held[&first].browsed;
+        let settled = session.held.range(first..=last);
+        let settled: Vec<(u64, String)> = settled
             .map(|(_, held)| (held.message, held.queue.clone()))
             .collect();
-        for (message, queue) in settled {
+        let transaction = if is_plain && !browsed {
+            self.pick_transaction(client)
+        } else {
+            None
+        };
+        for (message, queue) in settled.into_iter().filter(|_| !browsed) {
             self.ledger.settle(message, &queue, &outcome);
+            if let Some((_, transaction)) = transaction {
+                self.ledger.retire(transaction, message, &outcome);
+            }
         }
-        self.clients[client].settle((first, last), &outcome, second);
+        let transaction = transaction.as_ref().map(|(id, _)| &**id);
+        self.clients[client].settle((first, last), &outcome, (second, transaction));
         // What it decided about is confirmed to nobody then.
         if second && !self.quiet && self.random.one_in(6) {
             self.clients[client].detach(handle, true);
@@ -295,6 +324,9 @@ impl World {
             return;
         }
         self.resume(client);
+        if !self.clients[client].transactions.is_empty() {
+            self.transact(client);
+        }
         let mut names = self.topology.names();
         let has_quarantine = self.machine.look(|core| core.queue(QUARANTINE).is_some());
         if has_quarantine == Ok(true) {
@@ -303,8 +335,10 @@ impl World {
         let missing: Vec<String> = names
             .iter()
             .filter(|name| {
-                let consumes =
-                    |role: &Role| matches!(role, Role::Consumer { queue, .. } if queue == *name);
+                let consumes = |role: &Role| {
+                    let browses = false;
+                    matches!(role, Role::Consumer { queue, browses: of, .. } if queue == *name && *of == browses)
+                };
                 client == 0 && self.handles(client, consumes).is_empty()
             })
             .map(|name| (*name).to_owned())

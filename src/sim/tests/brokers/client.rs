@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::BytesMut;
 
-use super::codec::{self, Attaching, Frame, Incoming, Outcome};
+use super::codec::{self, Attaching, Frame, Incoming, Outcome, Sent};
 use super::resuming::{Kept, Open, Recovery, tag_of};
+use super::transacting::Control;
 use crate::base::Millis;
 
 /// Frames that a client takes before it tells the broker that it takes more.
@@ -48,8 +49,16 @@ pub(super) enum Event {
         stale: bool,
         /// It was sent before, on a link that outlived its connection.
         resumed: bool,
+        /// It is a copy.
+        browsed: bool,
         payload: Vec<u8>,
     },
+    /// A transaction was declared.
+    Declared { id: Vec<u8> },
+    /// A transaction was committed or rolled back.
+    Discharged { transaction: u64, commits: bool },
+    /// The link to the coordinator is gone.
+    Uncoordinated,
     /// A link that outlived its connection does not have this any more, of which no outcome was told.
     Dropped { message: u64 },
     /// The broker settled what this client had accepted.
@@ -71,7 +80,11 @@ pub(super) enum Role {
         queue: String,
         /// Settlements wait for an answer.
         second: bool,
+        /// It gets copies, and what it does with them changes nothing.
+        browses: bool,
     },
+    /// To the coordinator of transactions.
+    Coordinator,
     /// One half of a pair to the management node: requests go out, answers come in.
     Requests,
     Answers,
@@ -80,7 +93,10 @@ pub(super) enum Role {
 impl Role {
     /// The client's end of it sends.
     pub(super) const fn sends(&self) -> bool {
-        matches!(self, Self::Publisher { .. } | Self::Requests)
+        matches!(
+            self,
+            Self::Publisher { .. } | Self::Requests | Self::Coordinator
+        )
     }
 }
 
@@ -128,6 +144,8 @@ pub(super) struct HeldDelivery {
     /// It has told its outcome and waits for the broker.
     pub(super) decided: bool,
     pub(super) outcome: Option<Outcome>,
+    /// It is a copy.
+    pub(super) browsed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -154,6 +172,8 @@ pub(super) struct Session {
     pub(super) forgotten_held: BTreeSet<u32>,
     /// Publishes whose outcome is known and that are not settled, of links that outlive their connection.
     pub(super) told: BTreeMap<u32, (u32, u64)>,
+    /// Messages to the coordinator that are not answered.
+    pub(super) controls: BTreeMap<u32, Control>,
     /// When our end or close was sent.
     pub(super) leaving: Option<Millis>,
 }
@@ -172,6 +192,8 @@ pub(super) struct Client {
     container: String,
     /// Links that are nowhere attached and outlive that.
     pub(super) kept: BTreeMap<String, Kept>,
+    /// Its transactions that it has not discharged: their ids, and our numbers.
+    pub(super) transactions: Vec<(Vec<u8>, u64)>,
     pub(super) now: Millis,
 }
 
@@ -192,6 +214,7 @@ impl Client {
             links: 0,
             container,
             kept: BTreeMap::new(),
+            transactions: Vec::new(),
             now: Millis(0),
         }
     }
@@ -369,15 +392,15 @@ impl Client {
             && !before(session.window_end, end)
     }
 
-    pub(super) fn send(&mut self, handle: u32, message: u64, payload: &[u8], settled: bool) {
-        if let (Some(recovery), false) = (self.recovery(handle), settled) {
+    pub(super) fn send(&mut self, handle: u32, message: u64, payload: &[u8], sent: &Sent<'_>) {
+        if let (Some(recovery), false) = (self.recovery(handle), sent.settled) {
             let open = Open {
                 payload: payload.to_vec(),
                 told: false,
             };
             recovery.open.insert(message, open);
         }
-        self.transfer(handle, message, payload, (settled, false));
+        self.transfer(handle, message, payload, sent);
     }
 
     pub(super) fn transfer(
@@ -385,8 +408,8 @@ impl Client {
         handle: u32,
         message: u64,
         payload: &[u8],
-        (settled, resume): (bool, bool),
-    ) {
+        sent: &Sent<'_>,
+    ) -> u32 {
         let session = self.session.as_mut().unwrap();
         let link = session.links.get_mut(&handle).unwrap();
         link.count = link.count.wrapping_add(1);
@@ -396,22 +419,32 @@ impl Client {
             Some(_) => tag_of(message).to_vec(),
             None => id.to_be_bytes().to_vec(),
         };
-        if !settled {
+        if !sent.settled {
             session.sent.insert(id, (handle, message));
         }
         let frames = codec::transfer(
             &mut self.output,
             (handle, id, &tag),
             payload,
-            (settled, resume),
+            sent,
             self.frame_bytes,
         );
         session.next_outgoing = session.next_outgoing.wrapping_add(frames);
+        id
     }
 
     /// Settles deliveries from one to another that are held and not decided yet.
-    pub(super) fn settle(&mut self, (first, last): (u32, u32), outcome: &Outcome, second: bool) {
-        codec::disposition(&mut self.output, (first, last), outcome, !second);
+    pub(super) fn settle(
+        &mut self,
+        (first, last): (u32, u32),
+        outcome: &Outcome,
+        (second, transaction): (bool, Option<&[u8]>),
+    ) {
+        let ids = (first, last);
+        match transaction {
+            Some(id) => codec::disposition_in(&mut self.output, ids, outcome, id),
+            None => codec::disposition(&mut self.output, ids, outcome, !second),
+        }
         let session = self.session.as_mut().unwrap();
         if second {
             for (_, held) in session.held.range_mut(first..=last) {
@@ -516,10 +549,10 @@ impl Client {
                 by_receiver,
                 ids,
                 settled,
-                outcome,
+                state,
             } => {
                 let events = if by_receiver {
-                    session.on_outcomes(ids, settled, outcome)?
+                    session.on_outcomes(ids, settled, state)?
                 } else {
                     session.on_confirmed(ids, settled)?
                 };
@@ -533,6 +566,9 @@ impl Client {
                     codec::detach(&mut self.output, gone.handle, true);
                 }
                 self.kept.extend(gone.kept);
+                if gone.was_coordinator {
+                    self.events.push_back(Event::Uncoordinated);
+                }
                 let publishes = gone.publishes;
                 self.events.push_back(Event::Detached { publishes });
                 Ok(())
@@ -545,6 +581,7 @@ impl Client {
                 let kept = session.keep(self.now);
                 self.kept.extend(kept);
                 self.session = None;
+                self.events.push_back(Event::Uncoordinated);
                 self.events.push_back(Event::Detached { publishes });
                 Ok(())
             }

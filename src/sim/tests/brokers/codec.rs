@@ -17,6 +17,25 @@ pub(super) enum Outcome {
     Modified { failed: bool, here: bool },
 }
 
+/// A state of a delivery that the broker tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    Outcome(Outcome),
+    /// A transaction with this id.
+    Declared(Vec<u8>),
+    /// In a transaction.
+    Provisional,
+}
+
+/// How a delivery is sent.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Sent<'a> {
+    pub(super) settled: bool,
+    pub(super) resume: bool,
+    /// In this transaction.
+    pub(super) transaction: Option<&'a [u8]>,
+}
+
 /// A transfer of the broker.
 #[derive(Debug)]
 pub(super) struct Incoming {
@@ -84,7 +103,7 @@ pub(super) enum Frame {
         by_receiver: bool,
         ids: (u32, u32),
         settled: bool,
-        outcome: Option<Outcome>,
+        state: Option<State>,
     },
     Detach {
         handle: u32,
@@ -158,27 +177,13 @@ pub(super) fn attach(out: &mut Vec<u8>, attaching: &Attaching<'_>) {
         name,
         handle,
         role,
-        address,
         settled,
         recovery,
+        ..
     } = *attaching;
     let consumes = !role.sends();
     let is_half = matches!(role, Role::Requests | Role::Answers);
     let second = matches!(role, Role::Consumer { second: true, .. });
-    let terminus = |out: &mut Vec<u8>, code, is_there: bool| {
-        list(out, code, |out| {
-            if is_there {
-                wire::write_string(out, address);
-            }
-            let Some(recovery) = recovery.filter(|_| is_there) else {
-                return usize::from(is_there);
-            };
-            wire::write_uint(out, 0);
-            wire::write_symbol(out, "connection-close");
-            wire::write_uint(out, recovery.timeout_s);
-            4
-        });
-    };
     write(out, FrameKind::Amqp, 0x12, |out| {
         wire::write_string(out, name);
         wire::write_uint(out, handle);
@@ -192,8 +197,12 @@ pub(super) fn attach(out: &mut Vec<u8>, attaching: &Attaching<'_>) {
             },
         );
         wire::write_ubyte(out, u8::from(second || recovery.is_some() && !consumes));
-        terminus(out, 0x28, consumes);
-        terminus(out, 0x29, !consumes);
+        write_terminus(out, 0x28, attaching, consumes);
+        if *role == Role::Coordinator {
+            list(out, 0x30, |_| 0);
+        } else {
+            write_terminus(out, 0x29, attaching, !consumes);
+        }
         if let Some(recovery) = recovery {
             write_unsettled(out, recovery);
         } else {
@@ -213,6 +222,28 @@ pub(super) fn attach(out: &mut Vec<u8>, attaching: &Attaching<'_>) {
         wire::write_bool(out, true);
         wire::end(out, map, 2);
         14
+    });
+}
+
+/// A source or target: the client's own end has no address.
+fn write_terminus(out: &mut Vec<u8>, code: u64, attaching: &Attaching<'_>, is_named: bool) {
+    list(out, code, |out| {
+        if !is_named {
+            return 0;
+        }
+        wire::write_string(out, attaching.address);
+        if matches!(attaching.role, Role::Consumer { browses: true, .. }) {
+            (0..5).for_each(|_| wire::write_null(out));
+            wire::write_symbol(out, "copy");
+            return 7;
+        }
+        let Some(recovery) = attaching.recovery else {
+            return 1;
+        };
+        wire::write_uint(out, 0);
+        wire::write_symbol(out, "connection-close");
+        wire::write_uint(out, recovery.timeout_s);
+        4
     });
 }
 
@@ -288,7 +319,7 @@ pub(super) fn transfer(
     out: &mut Vec<u8>,
     (handle, id, tag): (u32, u32, &[u8]),
     payload: &[u8],
-    (settled, resume): (bool, bool),
+    sent: &Sent<'_>,
     frame_bytes: usize,
 ) -> u32 {
     let mut chunks: Vec<&[u8]> = payload.chunks(frame_bytes - FRONT_BYTES).collect();
@@ -303,16 +334,20 @@ pub(super) fn transfer(
                 wire::write_uint(out, id);
                 wire::write_binary(out, tag);
                 wire::write_uint(out, 0);
-                wire::write_bool(out, settled);
+                wire::write_bool(out, sent.settled);
             } else {
                 (0..4).for_each(|_| wire::write_null(out));
             }
             wire::write_bool(out, number + 1 < chunks.len());
-            if !resume {
+            if !sent.resume && sent.transaction.is_none() {
                 return 6;
             }
-            (0..2).for_each(|_| wire::write_null(out));
-            wire::write_bool(out, true);
+            wire::write_null(out);
+            match sent.transaction {
+                Some(id) => in_transaction(out, id, None),
+                None => wire::write_null(out),
+            }
+            wire::write_bool(out, sent.resume);
             9
         });
         out.extend_from_slice(chunk);
@@ -335,6 +370,52 @@ pub(super) fn disposition(
         write_outcome(out, outcome);
         5
     });
+}
+
+/// A consumer settles deliveries in a transaction.
+pub(super) fn disposition_in(
+    out: &mut Vec<u8>,
+    (first, last): (u32, u32),
+    outcome: &Outcome,
+    transaction: &[u8],
+) {
+    write(out, FrameKind::Amqp, 0x15, |out| {
+        wire::write_bool(out, true);
+        wire::write_uint(out, first);
+        wire::write_uint(out, last);
+        wire::write_bool(out, true);
+        in_transaction(out, transaction, Some(outcome));
+        5
+    });
+}
+
+fn in_transaction(out: &mut Vec<u8>, id: &[u8], outcome: Option<&Outcome>) {
+    list(out, 0x34, |out| {
+        wire::write_binary(out, id);
+        let Some(outcome) = outcome else { return 1 };
+        write_outcome(out, outcome);
+        2
+    });
+}
+
+/// The message that declares a transaction.
+pub(super) fn declare() -> Vec<u8> {
+    let mut out = Vec::new();
+    wire::write_descriptor(&mut out, 0x77);
+    list(&mut out, 0x31, |_| 0);
+    out
+}
+
+/// The message that discharges one.
+pub(super) fn discharge(id: &[u8], fails: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    wire::write_descriptor(&mut out, 0x77);
+    list(&mut out, 0x32, |out| {
+        wire::write_binary(out, id);
+        wire::write_bool(out, fails);
+        2
+    });
+    out
 }
 
 fn write_outcome(out: &mut Vec<u8>, outcome: &Outcome) {
@@ -488,27 +569,32 @@ fn disposition_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
     let first = list.uint()?.unwrap_or_default();
     let last = list.uint()?.unwrap_or(first);
     let settled = list.bool()?.unwrap_or_default();
-    let outcome = match list.described()? {
+    let state = match list.described()? {
         None => None,
-        Some(mut state) => match state.descriptor {
-            Descriptor::Code(0x24) => Some(Outcome::Accepted),
-            Descriptor::Code(0x25) => Some(Outcome::Rejected),
-            Descriptor::Code(0x26) => Some(Outcome::Released),
+        Some(mut state) => Some(match state.descriptor {
+            Descriptor::Code(0x24) => State::Outcome(Outcome::Accepted),
+            Descriptor::Code(0x25) => State::Outcome(Outcome::Rejected),
+            Descriptor::Code(0x26) => State::Outcome(Outcome::Released),
+            Descriptor::Code(0x33) => {
+                let id = state.value.list()?.binary()?.unwrap_or_default();
+                State::Declared(id.to_vec())
+            }
+            Descriptor::Code(0x34) => State::Provisional,
             Descriptor::Code(0x27) => {
                 let mut fields = state.value.list()?;
-                Some(Outcome::Modified {
+                State::Outcome(Outcome::Modified {
                     failed: fields.bool()?.unwrap_or_default(),
                     here: fields.bool()?.unwrap_or_default(),
                 })
             }
             other => panic!("a state {other:?}"),
-        },
+        }),
     };
     Ok(Frame::Disposition {
         by_receiver,
         ids: (first, last),
         settled,
-        outcome,
+        state,
     })
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::codec::{Outcome, SeenMessage};
 use super::topology::FANOUT;
+use super::transacting::Transactions;
 use crate::broker::queue::MessageState;
 use crate::deaths::{History, Reason};
 
@@ -33,13 +34,15 @@ pub(super) type Present = BTreeMap<u64, Vec<MessagePlace>>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     durable: bool,
+    /// It was published in a transaction that was committed, though nobody said so.
+    pub(super) seen: bool,
     told: Option<Outcome>,
     /// Copies that can be there: one for each queue that it was published to.
     copies: usize,
     /// All of them enter, or it is not accepted.
     all_enter: bool,
     /// Times that a consumer accepted it, or got it settled.
-    may_go: usize,
+    pub(super) may_go: usize,
     /// Times that the broker confirmed that it is settled.
     confirmed: usize,
     /// Copies that were there when the node started that runs now, if it was sent before.
@@ -70,6 +73,9 @@ pub(super) struct Counted {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) messages: BTreeMap<u64, Known>,
+    pub(super) transactions: Transactions,
+    /// Messages that were published in transactions.
+    pub(super) posted: BTreeMap<u64, u64>,
     /// What was counted before the first look at the node that runs now.
     pub(super) base: Counted,
     pub(super) told_accepted: u64,
@@ -273,6 +279,7 @@ impl Ledger {
 
     fn check_places(&mut self, present: &Present) -> Result<(), String> {
         for (id, places) in present {
+            self.see(*id)?;
             let known = self.known(*id)?;
             for place in places {
                 known.see_redrives(&place.sent_to);
@@ -314,6 +321,9 @@ impl Ledger {
             .flat_map(|(id, all)| all.iter().map(move |it| (id, it)))
         {
             self.known(*id)?.see_redrives(&place.sent_to);
+        }
+        if base.drops == 0 {
+            self.check_halves(before, after)?;
         }
         let (mut lost, mut lost_count) = (Vec::new(), 0);
         for (id, known) in &mut self.messages {
@@ -357,12 +367,17 @@ impl Known {
         if let Some(at_start) = self.at_start {
             return (at_start, at_start);
         }
-        let least = match (&self.told, self.all_enter) {
-            (Some(Outcome::Accepted), true) => self.copies,
-            (Some(Outcome::Accepted), false) => 1,
-            _ => 0,
+        let is_there = self.seen || self.told == Some(Outcome::Accepted);
+        let least = match (is_there, self.all_enter) {
+            (true, true) => self.copies,
+            (true, false) => 1,
+            (false, _) => 0,
         };
         (least, self.copies)
+    }
+
+    pub(super) const fn is_durable(&self) -> bool {
+        self.durable
     }
 
     const fn has_one_copy(&self) -> bool {

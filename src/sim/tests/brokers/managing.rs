@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::client::Role;
-use super::codec;
+use super::codec::{self, Sent};
 use super::trial::Fault;
 use super::world::World;
 
@@ -128,7 +128,11 @@ impl World {
         };
         self.note(&format!("client {client} asks for {method} {path}"));
         let payload = codec::request(id, method, &path);
-        self.clients[client].send(handle, id, &payload, true);
+        let sent = Sent {
+            settled: true,
+            ..Sent::default()
+        };
+        self.clients[client].send(handle, id, &payload, &sent);
     }
 
     /// An answer can come: requests without credit for theirs are not sent.

@@ -22,5 +22,6 @@ mod resuming;
 mod run;
 mod session;
 mod topology;
+mod transacting;
 mod trial;
 mod world;

@@ -18,6 +18,7 @@ fn each_planted_fault_is_found_within_three_hundred_worlds() {
                 Trial::of(seed).with(Fault::Redrives)
             }
             Plant::OutcomesForgotten | Plant::HeldNotKept => Trial::of(seed).with(Fault::Resume),
+            Plant::CommitInParts => Trial::of(seed).with(Fault::Transactions),
             _ => Trial::of(seed),
         };
         let found = (1..=WORLDS).find_map(|seed| run(trial(seed)).err());

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::client::{Client, Event, HeldDelivery, Link, Role, Session};
-use super::codec::{self, Answered, Outcome};
+use super::codec::{self, Answered, Outcome, Sent};
 use super::trial::Fault;
 use super::world::World;
 use crate::base::Millis;
@@ -226,8 +226,12 @@ impl Client {
             return false;
         }
         let settled = again == Again::Settled;
-        let resume = again != Again::Anew;
-        self.transfer(handle, message, &payload, (settled, resume));
+        let sent = Sent {
+            settled,
+            resume: again != Again::Anew,
+            transaction: None,
+        };
+        self.transfer(handle, message, &payload, &sent);
         if let Some(recovery) = self.recovery(handle) {
             recovery.again.pop_front();
             if settled {
@@ -305,7 +309,7 @@ impl World {
             }
         }
         for handle in self.handles(client, |role| {
-            !matches!(role, Role::Requests | Role::Answers)
+            matches!(role, Role::Publisher { .. } | Role::Consumer { .. })
         }) {
             while self.clients[client].send_again(handle) {
                 self.resumed += 1;

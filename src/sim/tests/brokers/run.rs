@@ -35,6 +35,10 @@ pub(super) struct Summary {
     pub(super) redriven: u64,
     /// Deliveries of links that outlived their connections, sent once more.
     pub(super) resumed: u64,
+    /// Copies that browsers got.
+    pub(super) browsed: u64,
+    /// Transactions that were committed.
+    pub(super) committed: u64,
     pub(super) done: Done,
 }
 
@@ -126,6 +130,7 @@ impl World {
             let session = client.session.as_ref();
             session.is_none_or(|s| !s.begun || !s.sent.is_empty() || !s.held.is_empty())
                 || !client.has_resumed_all()
+                || !client.transactions.is_empty()
         });
         let moves = self
             .sockets
@@ -203,6 +208,8 @@ pub(super) fn run(trial: Trial) -> Result<Summary, Finding> {
                 answered: world.managed.answered(),
                 redriven: world.redriven(),
                 resumed: world.resumed,
+                browsed: world.browsed,
+                committed: world.committed,
                 done: world.done(),
             });
         }
@@ -310,7 +317,10 @@ fn whole_brokers_keep_every_message_once_or_count_it_whatever_fails() {
             "{all:?}"
         );
         assert!(all.answered > 0 && all.redriven > 0, "{all:?}");
-        assert!(all.resumed > 0, "{all:?}");
+        assert!(
+            all.resumed > 0 && all.browsed > 0 && all.committed > 0,
+            "{all:?}"
+        );
         assert!(all.done.checkpoints > 0 && all.done.loads > 0, "{all:?}");
     }
 }
@@ -326,6 +336,8 @@ impl Summary {
         self.answered += other.answered;
         self.redriven += other.redriven;
         self.resumed += other.resumed;
+        self.browsed += other.browsed;
+        self.committed += other.committed;
         self.done.commits += other.done.commits;
         self.done.checkpoints += other.done.checkpoints;
         self.done.loads += other.done.loads;

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::client::{Event, HeldDelivery, Link, Partial, Role, Session, before};
-use super::codec::{self, Answered, FlowState, Incoming, Outcome};
+use super::codec::{self, Answered, FlowState, Incoming, Outcome, State};
 use super::resuming::Kept;
+use super::transacting;
 use crate::base::Millis;
 
 /// A link that is detached.
@@ -17,6 +18,7 @@ pub(super) struct Gone {
     pub(super) publishes: Vec<u64>,
     /// It outlives this.
     pub(super) kept: Option<(String, Kept)>,
+    pub(super) was_coordinator: bool,
 }
 
 impl Link {
@@ -40,7 +42,7 @@ impl Session {
             let link = self.links.get(&held.handle);
             let fails = link.is_some_and(|link| !link.detaching && link.recovery.is_none());
             let is_kept = link.is_some_and(|link| link.recovery.is_some());
-            if !is_kept && !std::mem::replace(&mut held.decided, true) && fails {
+            if !is_kept && !held.browsed && !std::mem::replace(&mut held.decided, true) && fails {
                 failing.push(held.message);
             }
         }
@@ -172,7 +174,7 @@ impl Session {
             .links
             .get_mut(&handle)
             .ok_or("a delivery on a dead link")?;
-        let Role::Consumer { queue, .. } = link.role.clone() else {
+        let Role::Consumer { queue, browses, .. } = link.role.clone() else {
             let (request, status) = codec::read_answer(&payload)?;
             return Ok(Event::Answered { request, status });
         };
@@ -187,6 +189,7 @@ impl Session {
                 tag,
                 decided: outcome.is_some(),
                 outcome,
+                browsed: browses,
             };
             if !settled {
                 self.hold(id, held)?;
@@ -198,6 +201,7 @@ impl Session {
             settled,
             stale,
             resumed,
+            browsed: browses,
             payload,
         })
     }
@@ -218,9 +222,9 @@ impl Session {
         &mut self,
         (first, last): (u32, u32),
         settled: bool,
-        outcome: Option<Outcome>,
+        state: Option<State>,
     ) -> Result<Vec<Event>, String> {
-        let Some(outcome) = outcome else {
+        let Some(state) = state else {
             return if settled {
                 Err("a publish is settled without an outcome".to_owned())
             } else {
@@ -229,14 +233,23 @@ impl Session {
         };
         let mut events = Vec::new();
         for id in first..=last {
-            match self.sent.remove(&id) {
-                Some((handle, message)) => {
+            if let Some(control) = self.controls.remove(&id) {
+                events.push(transacting::answered(control, &state)?);
+                continue;
+            }
+            match (self.sent.remove(&id), &state) {
+                // It would be accepted, or its transaction is refused.
+                (Some(_), State::Provisional) if settled => {}
+                (Some((handle, message)), State::Outcome(outcome)) => {
                     let outcome = outcome.clone();
                     self.note_told(id, (handle, message), settled)?;
                     events.push(Event::Told { message, outcome });
                 }
-                None if self.forgotten.remove(&id) => {}
-                None => return Err(format!("an outcome for {id}, which is settled")),
+                (None, _) if self.forgotten.remove(&id) => {}
+                (None, _) => return Err(format!("an outcome for {id}, which is settled")),
+                (Some(_), state) => {
+                    return Err(format!("a publish is {state:?}, settled {settled}"));
+                }
             }
         }
         Ok(events)
@@ -279,6 +292,7 @@ impl Session {
         let mut events = Vec::new();
         for id in first..=last {
             match self.held.remove(&id) {
+                Some(held) if held.browsed && held.decided => {}
                 Some(held) if held.outcome == Some(Outcome::Accepted) => {
                     let message = held.message;
                     events.push(Event::Confirmed { message });
@@ -312,6 +326,7 @@ impl Session {
         let held: Vec<u32> = held.map(|(id, _)| *id).collect();
         self.forgotten_held.extend(&held);
         let was_detaching = link.detaching;
+        let was_coordinator = link.role == Role::Coordinator;
         let kept = self.keep_link(own, link, now).filter(|_| was_detaching);
         self.told.retain(|_, (handle, _)| *handle != own);
         self.held.retain(|_, held| held.handle != own);
@@ -320,6 +335,7 @@ impl Session {
             was_detaching,
             publishes,
             kept,
+            was_coordinator,
         })
     }
 }

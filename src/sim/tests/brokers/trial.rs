@@ -31,10 +31,14 @@ pub(super) enum Fault {
     Redrives,
     /// Links outlive their connections.
     Resume,
+    /// Some consumers only browse.
+    Browse,
+    /// Some messages are published and settled in transactions.
+    Transactions,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Cut,
         Self::Crash,
         Self::Disk,
@@ -47,10 +51,12 @@ impl Fault {
         Self::Large,
         Self::Redrives,
         Self::Resume,
+        Self::Browse,
+        Self::Transactions,
     ];
 
     /// Those that happen of themselves.
-    pub(super) const HAPPENING: usize = Self::ALL.len() - 1;
+    pub(super) const HAPPENING: usize = Self::ALL.len() - 3;
 
     const fn bit(self) -> u32 {
         1 << self as u32
@@ -75,8 +81,10 @@ impl Trial {
         for fault in Fault::ALL {
             let has = match fault {
                 Fault::Large => random.one_in(5), // it takes long
-                // It came later: the other draws are as they were.
+                // These came later: the other draws are as they were.
                 Fault::Resume => Random::new(seed ^ 0x0007_41a2).one_in(2),
+                Fault::Browse => Random::new(seed ^ 0x0007_41a3).one_in(3),
+                Fault::Transactions => Random::new(seed ^ 0x0007_41a4).one_in(2),
                 _ => !random.one_in(3),
             };
             if has {

@@ -47,6 +47,9 @@ pub(super) struct World {
     pub(super) crashes: u64,
     /// Publishes sent once more on links that outlived their connections, and deliveries that came so.
     pub(super) resumed: u64,
+    /// Copies that browsers got, and transactions that were committed.
+    pub(super) browsed: u64,
+    pub(super) committed: u64,
     /// What [`sums`] said of each queue when the node started that runs now.
     pub(super) sums: BTreeMap<QueueId, i64>,
     done: Done,
@@ -146,6 +149,8 @@ impl World {
             quiet: false,
             crashes: 0,
             resumed: 0,
+            browsed: 0,
+            committed: 0,
             sums: BTreeMap::new(),
             done: Done::default(),
             random,
@@ -299,6 +304,7 @@ impl World {
     /// A client's connection is gone for it: what it had fails.
     pub(super) fn lose_connection(&mut self, client: usize) {
         self.clients[client].now = self.machine.now().mono;
+        self.abandon(client);
         for message in self.clients[client].drop_connection().unwrap_or_default() {
             self.ledger.fail(message);
         }
@@ -335,10 +341,16 @@ impl World {
                     settled,
                     stale,
                     resumed,
+                    browsed,
                     payload,
                     ..
                 } => {
                     let seen = codec::read_message(&payload)?;
+                    self.ledger.see(seen.id)?;
+                    if browsed {
+                        self.browsed += 1;
+                        continue;
+                    }
                     self.resumed += u64::from(resumed);
                     if !stale {
                         self.check_awaited(seen.id)?;
@@ -349,6 +361,18 @@ impl World {
                     self.ledger.confirm(message);
                 }
                 Event::Answered { request, status } => self.take_answer(request, &status)?,
+                Event::Declared { id } => {
+                    let transaction = self.ledger.declare();
+                    self.clients[client].transactions.push((id, transaction));
+                }
+                Event::Discharged {
+                    transaction,
+                    commits,
+                } => {
+                    self.ledger.discharged(transaction, commits)?;
+                    self.committed += u64::from(commits);
+                }
+                Event::Uncoordinated => self.abandon(client),
                 Event::Detached { .. } | Event::Dropped { .. } => {}
             }
         }
@@ -401,7 +425,13 @@ impl World {
                 self.note(&format!("the wall clock jumps by {hours} hours"));
                 self.clock.jump_ms(hours * 3_600_000);
             }
-            Fault::Memory | Fault::Settled | Fault::Large | Fault::Redrives | Fault::Resume => {}
+            Fault::Memory
+            | Fault::Settled
+            | Fault::Large
+            | Fault::Redrives
+            | Fault::Resume
+            | Fault::Browse
+            | Fault::Transactions => {}
             Fault::Policy => self.change_policy()?,
             Fault::Queues => self.change_queue()?,
         }
@@ -448,6 +478,9 @@ impl World {
         let durable = self.machine.store.durable();
         let disk = self.machine.disk.crash(kind, &mut self.disk_random);
         self.sockets.clear();
+        for client in 0..self.clients.len() {
+            self.abandon(client);
+        }
         for client in &mut self.clients {
             client.drop_connection();
             client.kept.clear();
@@ -471,6 +504,9 @@ impl World {
         for client in 0..self.clients.len() {
             if self.clients[client].is_ready() {
                 self.publish(client);
+                if !self.clients[client].transactions.is_empty() {
+                    self.transact(client);
+                }
                 self.flush_client(client);
             }
         }
