@@ -51,7 +51,7 @@ pub(crate) enum Plant {
     /// What would become of a dead letter is foreseen without the cycle rule: the simulation of
     /// cores finds it.
     CycleNotForeseen,
-    /// A transaction is written as a record for each of its parts: the crash matrix finds it.
+    /// A transaction is written as a record for each of its parts: the crash matrix finds it too.
     CommitInParts,
 }
 
