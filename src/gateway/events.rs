@@ -74,9 +74,11 @@ impl Gateway {
             Event::Detached {
                 link,
                 closed,
+                by_peer,
                 error,
                 fates,
-            } => self.on_detached(now.mono, link, (closed, error.as_deref()), &fates),
+            } => self.on_detached(now.mono, link, (closed, by_peer, error.as_deref()), &fates),
+            Event::DetachAnswered { link } => self.on_detach_answered(link),
             Event::Posted(posted) => self.on_posted(*posted),
             Event::Partial { link } => self.on_partial(link),
             Event::Aborted { link } => self.on_aborted(link),
@@ -184,7 +186,7 @@ impl Gateway {
         self.batch
             .push(Work::Leave(Leaving::Session(id, consumers)));
         for mut link in gone {
-            self.leave_resumable(now, &mut link, LinkEnd::SessionEnded);
+            self.leave_resumable(now, &mut link, (LinkEnd::SessionEnded, true));
             self.streams.forget(link.handle);
             self.forget_publisher(&link);
             self.end_controller(link.handle);
@@ -193,19 +195,19 @@ impl Gateway {
         self.end_resumable_of(now, session);
     }
 
-    /// Handles the end of a link: whether it was closed, and the error.
+    /// Handles the end of a link: whether it was closed, by the peer or from here, and the error.
     fn on_detached(
         &mut self,
         now: Millis,
         handle: LinkHandle,
-        (closed, error): (bool, Option<&Error>),
+        (closed, by_peer, error): (bool, bool, Option<&Error>),
         Fates { unsent, unsettled }: &Fates,
     ) {
         let Some(mut link) = self.links.remove(handle) else {
             return; // its attach was refused
         };
         let end = end_of_detach(closed, error);
-        self.leave_resumable(now, &mut link, end);
+        self.leave_resumable(now, &mut link, (end, by_peer));
         self.streams.forget(handle);
         self.forget_publisher(&link);
         let presettled = link.kind.take_presettled();

@@ -99,10 +99,17 @@ pub enum Event {
         link: LinkHandle,
         /// Whether it was closed rather than suspended. [AMQP 2.6.6]
         closed: bool,
+        /// Whether the peer detached it; else the peer may not know of it, until [`Event::DetachAnswered`].
+        by_peer: bool,
         /// The peer's error, or the error it was detached with.
         error: Option<Box<Error>>,
         /// Deliveries sent through it whose outcome was not reported.
         fates: Fates,
+    },
+    /// The peer answered the detach of a link that was closed from here.
+    DetachAnswered {
+        /// The link that it concerns.
+        link: LinkHandle,
     },
     /// An unsettled message arrived completely on a link that outlives its connection.
     Tagged(Box<Tagged>),

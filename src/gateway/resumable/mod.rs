@@ -6,9 +6,10 @@
 //! may not have arrived. Not over a restart of the broker.
 //!
 //! Read first: [`link`], one such link; then [`table`], all of them. What the core keeps of consumers'
-//! links is named on the wire in [`consumer`].
+//! links is named on the wire in [`consumer`]; their ends are in [`leaving`].
 
 mod consumer;
+mod leaving;
 mod link;
 mod table;
 
@@ -23,16 +24,17 @@ use super::publish::Refusal;
 use super::publisher::{Destination, verdict};
 use super::work::Work;
 use crate::base::limits::RESUMABLE_TIMEOUT_MAX_MS;
-use crate::base::{ConnectionId, Lsn, Millis, PublisherId, Serial};
-use crate::broker::recovery::{ExpiryPolicy, LinkEnd};
+use crate::base::{ConnectionId, Lsn, PublisherId, Serial};
+use crate::broker::recovery::ExpiryPolicy;
 use crate::broker::{Command, Effect, PublishOutcome, PublisherCommand, PublisherNews};
-use crate::link::{Arrived, LinkHandle, Resumed, SessionHandle, Tagged};
+use crate::link::{Arrived, LinkHandle, Resumed, Tagged};
 use crate::wire::performative::{
-    Attach, AttachAnswer, DeliveryState, Error, LinkError, ReceiverSettleMode, SenderSettleMode,
-    Symbol, Target, TargetArchetype, Terminus, UnsettledDelivery, unsettled_tags,
+    Attach, AttachAnswer, DeliveryState, Error, ReceiverSettleMode, SenderSettleMode, Symbol,
+    Target, TargetArchetype, Terminus, UnsettledDelivery, unsettled_tags,
 };
 
 pub(super) use consumer::ConsumerLifetime;
+pub(super) use leaving::{Departed, end_of_detach};
 use link::{Decision, NotTaken, Owner, ResumableLink, ToTell};
 pub(super) use table::ResumableLinks;
 use table::{Claim, LinkKey, Wanted};
@@ -55,25 +57,6 @@ pub(super) struct Resumable {
     expiry: ExpiryPolicy,
     owner: Owner,
     link: Arc<ResumableLink>,
-}
-
-/// Such a link that the connection had attached.
-#[derive(Debug)]
-pub(super) struct Departed {
-    session: SessionHandle,
-    resumable: Box<Resumable>,
-}
-
-/// What a detach means for a link that may be attached again: the older end of a stolen one is closed, the
-/// link is not.
-pub(super) fn end_of_detach(closed: bool, error: Option<&Error>) -> LinkEnd {
-    let stolen = LinkError::Stolen.as_str();
-    let is_stolen = error.is_some_and(|error| error.condition.as_str() == stolen);
-    if closed && !is_stolen {
-        LinkEnd::Closed
-    } else {
-        LinkEnd::Detached
-    }
 }
 
 impl Resumable {
@@ -365,88 +348,6 @@ impl Gateway {
         match self.links.publisher(id) {
             Some((_, publisher)) => publisher.resumable.as_deref(),
             None => departed.find(|resumable| resumable.owner.publisher == id),
-        }
-    }
-}
-
-/// Leaving.
-impl Gateway {
-    /// Handles the end of a link that may outlive it.
-    pub(super) fn leave_resumable(&mut self, now: Millis, link: &mut Link, end: LinkEnd) {
-        let LinkKind::Publisher(publisher) = &mut link.kind else {
-            return;
-        };
-        let Some(resumable) = publisher.resumable.take() else {
-            return;
-        };
-        match end {
-            LinkEnd::Closed => {
-                let links = &self.environment.resumable;
-                links.forget(&resumable.key, resumable.owner);
-            }
-            LinkEnd::Detached | LinkEnd::SessionEnded | LinkEnd::ConnectionClosed => {
-                let begins = resumable.expiry.begins(end).then_some(now);
-                resumable.link.suspend(resumable.owner, begins);
-            }
-        }
-        let session = link.session;
-        let concerns = |departed: &Departed| {
-            let resumable = &departed.resumable;
-            resumable.link.concerns(resumable.owner)
-        };
-        self.departed.retain(concerns);
-        self.departed.push(Departed { session, resumable });
-    }
-
-    /// Begins the time of links that ended before their session.
-    pub(super) fn end_resumable_of(&self, now: Millis, session: SessionHandle) {
-        let ended = |departed: &&Departed| departed.session == session;
-        for Departed { resumable, .. } in self.departed.iter().filter(ended) {
-            if resumable.expiry.begins(LinkEnd::SessionEnded) {
-                resumable.link.suspend(resumable.owner, Some(now));
-            }
-        }
-    }
-
-    /// Suspends all links that outlive their connection, which is gone.
-    pub(super) fn suspend_resumable(&self, now: Millis) {
-        let attached = self.links.iter().filter_map(|link| match &link.kind {
-            LinkKind::Publisher(publisher) => publisher.resumable.as_deref(),
-            LinkKind::Consumer(_)
-            | LinkKind::Controller(_)
-            | LinkKind::Request(_)
-            | LinkKind::Response(_)
-            | LinkKind::PutToken(_)
-            | LinkKind::TokenStatus(_) => None,
-        });
-        let departed = self.departed.iter().map(|departed| &*departed.resumable);
-        for resumable in attached.chain(departed) {
-            resumable.link.suspend(resumable.owner, Some(now));
-        }
-    }
-
-    /// Notes the outcomes that the publishers of a closed connection were not told, durable or not. To be
-    /// called when the core has all that they published.
-    pub fn keep_outcomes(&mut self) {
-        if self.failed {
-            return;
-        }
-        let answers = std::mem::take(&mut self.waiting);
-        let answers = answers.into_iter().filter_map(|(_, answer)| match answer {
-            AwaitedAnswer::Effect(effect) => Some(effect),
-            AwaitedAnswer::Response(..) => None,
-        });
-        let effects = std::mem::take(&mut self.batch.effects);
-        for effect in answers.chain(effects) {
-            if let Effect::Published {
-                publisher,
-                token,
-                outcome,
-                lsn,
-            } = effect
-            {
-                self.on_resumable_published(publisher, (token, &outcome), lsn);
-            }
         }
     }
 }

@@ -151,7 +151,11 @@ impl Connection {
         if state == LinkState::Asked {
             self.stage_refusal(link);
         }
-        if state != LinkState::Detaching {
+        if state == LinkState::Detaching {
+            if detach.closed {
+                self.events.push_back(Event::DetachAnswered { link });
+            }
+        } else {
             let fates = self.undo_link(channel, handle);
             self.seal();
             self.stage_detach(channel, handle, detach.closed, None);
@@ -160,6 +164,7 @@ impl Connection {
             self.events.push_back(Event::Detached {
                 link,
                 closed,
+                by_peer: true,
                 error,
                 fates,
             });
@@ -401,6 +406,7 @@ impl Connection {
             events.push_back(Event::Detached {
                 link,
                 closed,
+                by_peer: false,
                 error,
                 fates,
             });

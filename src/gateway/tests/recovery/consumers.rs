@@ -9,8 +9,8 @@ use super::super::support::receiver;
 use super::world::{World, lasting, unsettled};
 use crate::base::{Lsn, Serial};
 use crate::wire::performative::{
-    Attach, DeliveryState, Detach, Disposition, DistributionMode, Flow, Handle, LinkFlow,
-    Performative, ReceiverSettleMode, Role, SenderSettleMode, Symbol, Transfer,
+    Attach, DeliveryState, Disposition, DistributionMode, Flow, LinkFlow, Performative,
+    ReceiverSettleMode, Role, SenderSettleMode, Symbol, Transfer,
 };
 
 type Map = BTreeMap<Vec<u8>, Option<DeliveryState>>;
@@ -279,13 +279,7 @@ fn a_detach_keeps_what_the_consumer_holds_and_a_close_gives_it_back() {
         let line = world.line("c");
         world.attach(line, &kept(&Map::new()));
         assert_eq!(take(&mut world, line, 1).len(), 1);
-        let detach = Detach {
-            handle: Handle(0),
-            closed,
-            error: None,
-        };
-        world.write(line, 0, &Performative::Detach(Box::new(detach)), &[]);
-        world.drive();
+        world.detach(line, closed);
         assert_eq!(world.ready(), u64::from(closed));
     }
 }

@@ -12,8 +12,7 @@ use crate::base::limits::{RESUMABLE_DELIVERIES_MAX, RESUMABLE_LINKS_USER_MAX};
 use crate::broker::registry::{DEFAULT_VHOST, RegistryFact};
 use crate::gateway::GatewayOptions;
 use crate::wire::performative::{
-    Attach, DeliveryState, Detach, End, Handle, Performative, ReceiverSettleMode, SenderSettleMode,
-    Transfer,
+    Attach, DeliveryState, End, Performative, ReceiverSettleMode, SenderSettleMode, Transfer,
 };
 use world::{World, kept, lasting, lifetime, told, transfer, unsettled};
 
@@ -358,15 +357,31 @@ fn a_closed_link_is_forgotten_and_a_detached_one_is_kept() {
         let line = world.line("c");
         world.attach(line, &kept(&[]));
         world.send(line, 0, b"a");
-        let detach = Detach {
-            handle: Handle(0),
-            closed,
-            error: None,
-        };
-        world.write(line, 0, &Performative::Detach(Box::new(detach)), &[]);
-        world.drive();
+        world.detach(line, closed);
         let answer = world.attach(line, &kept(&[b"a"]));
         assert_eq!(unsettled(&answer).len(), expect, "closed {closed}");
+    }
+}
+
+#[test]
+fn a_link_that_the_broker_closed_is_kept_until_its_publisher_answers() {
+    for (is_answered, expect) in [(false, Some(DeliveryState::Accepted)), (true, None)] {
+        let mut world = World::new();
+        let first = world.line("c");
+        world.attach(first, &kept(&[]));
+        world.send(first, 0, b"a");
+        world.delete_queue();
+        let deleted = (true, "amqp:resource-deleted".to_owned());
+        assert_eq!(world.detached(first), Some(deleted));
+        if is_answered {
+            world.detach(first, true);
+        }
+        world.cut(first);
+        world.scene.queue("q", &[]);
+        let second = world.line("c");
+        let answer = world.attach(second, &kept(&[b"a"]));
+        let told = unsettled(&answer).remove(&b"a"[..]).flatten();
+        assert_eq!(told, expect, "answered {is_answered}");
     }
 }
 
@@ -385,15 +400,7 @@ fn a_link_is_forgotten_when_its_time_is_over_which_begins_as_its_policy_says() {
         world.attach(line, &lasting(Some(policy), 10, &[]));
         world.send(line, 0, b"a");
         match end {
-            "detach" => {
-                let (handle, closed, error) = (Handle(0), false, None);
-                let detach = Detach {
-                    handle,
-                    closed,
-                    error,
-                };
-                world.write(line, 0, &Performative::Detach(Box::new(detach)), &[]);
-            }
+            "detach" => world.detach(line, false),
             "end" => {
                 let end = End { error: None };
                 world.write(line, 0, &Performative::End(Box::new(end)), &[]);
@@ -447,14 +454,7 @@ fn links_beyond_those_of_a_user_end_with_their_connection() {
         };
         let answer = world.attach(line, &attach);
         promised += usize::from(lifetime(&answer) != (None, 0));
-        let (handle, closed, error) = (Handle(0), false, None);
-        let detach = Detach {
-            handle,
-            closed,
-            error,
-        };
-        world.write(line, 0, &Performative::Detach(Box::new(detach)), &[]);
-        world.drive();
+        world.detach(line, false);
         world.lines[line].got.clear();
     }
     assert_eq!(promised, RESUMABLE_LINKS_USER_MAX);
@@ -476,6 +476,7 @@ fn a_publisher_that_settles_nothing_gets_no_credit_beyond_the_bound() {
             .retain(|got| !matches!(got, Performative::Disposition(_)));
     }
     assert_eq!(sent, RESUMABLE_DELIVERIES_MAX + 1);
+    world.detach(line, true);
     let kept = world.scene.environment.kept().bytes();
     assert!(
         kept <= before,

@@ -11,9 +11,9 @@ use crate::base::{ConnectionId, Lsn, Now, Serial};
 use crate::gateway::{Gateway, Written};
 use crate::wire::frame::{FrameHeader, FrameKind, begin_frame, end_frame};
 use crate::wire::performative::{
-    Attach, Begin, ChannelMax, DeliveryState, DeliveryTag, Disposition, Handle, MaxFrameSize, Open,
-    Performative, ReceiverSettleMode, Role, SenderSettleMode, Source, Symbol, Target,
-    TargetArchetype, Transfer, decode, encode,
+    Attach, Begin, ChannelMax, DeliveryState, DeliveryTag, Detach, Disposition, Handle,
+    MaxFrameSize, Open, Performative, ReceiverSettleMode, Role, SenderSettleMode, Source, Symbol,
+    Target, TargetArchetype, Transfer, decode, encode,
 };
 use crate::wire::{Reader, Value};
 
@@ -162,6 +162,11 @@ impl World {
         } = &mut self.scene;
         let batch = self.lines[index].gateway.batch();
         batch.apply(*now, core, effects, *hold);
+        self.hand_out();
+    }
+
+    fn hand_out(&mut self) {
+        let effects = &mut self.scene.effects;
         for (id, effect) in effects.outgoing.drain(..) {
             let line = usize::try_from(id.0 - 1_000).unwrap();
             self.lines[line].gateway.batch().push_effect(effect);
@@ -291,6 +296,17 @@ impl World {
         outcomes
     }
 
+    /// Detaches the link, or answers that the broker did.
+    pub(super) fn detach(&mut self, line: usize, closed: bool) {
+        let detach = Detach {
+            handle: Handle(0),
+            closed,
+            error: None,
+        };
+        self.write(line, 0, &Performative::Detach(Box::new(detach)), &[]);
+        self.drive();
+    }
+
     /// The condition of the next detach.
     pub(super) fn detached(&mut self, line: usize) -> Option<(bool, String)> {
         let got = &mut self.lines[line].got;
@@ -315,6 +331,24 @@ impl World {
             Reply::Queue(info) => info.messages_ready,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Deletes the queue, and lets the gateways tell it.
+    pub(super) fn delete_queue(&mut self) {
+        use crate::broker::{Command, QueueCommand, Reply};
+        let delete = QueueCommand::Delete {
+            connection: None,
+            name: "q".into(),
+            if_unused: false,
+            if_empty: false,
+        };
+        let Scene {
+            core, effects, now, ..
+        } = &mut self.scene;
+        let reply = core.apply(*now, Command::Queue(delete), effects);
+        assert!(matches!(reply, Reply::QueueDeleted { .. }), "{reply:?}");
+        self.hand_out();
+        self.drive();
     }
 
     pub(super) fn pass(&mut self, ms: u64) {

@@ -1,0 +1,141 @@
+//! The ends of links that may outlive them, and of the connections that had them. [AMQP 2.6.3, 3.5.6]
+
+use super::Resumable;
+use crate::base::Millis;
+use crate::broker::Effect;
+use crate::broker::recovery::LinkEnd;
+use crate::gateway::Gateway;
+use crate::gateway::connection::AwaitedAnswer;
+use crate::gateway::links::{Link, LinkKind};
+use crate::link::{LinkHandle, SessionHandle};
+use crate::wire::performative::{Error, LinkError};
+
+/// Such a link that the connection had attached.
+#[derive(Debug)]
+pub(in crate::gateway) struct Departed {
+    session: SessionHandle,
+    /// Its handle, if the broker closed it and the peer did not answer that yet.
+    closing: Option<LinkHandle>,
+    pub(super) resumable: Box<Resumable>,
+}
+
+/// What a detach means for a link that may be attached again: the older end of a stolen one is closed, the
+/// link is not.
+pub(in crate::gateway) fn end_of_detach(closed: bool, error: Option<&Error>) -> LinkEnd {
+    let stolen = LinkError::Stolen.as_str();
+    let is_stolen = error.is_some_and(|error| error.condition.as_str() == stolen);
+    if closed && !is_stolen {
+        LinkEnd::Closed
+    } else {
+        LinkEnd::Detached
+    }
+}
+
+impl Gateway {
+    /// Handles the end of a link that may outlive it. One that the broker closed is kept until the peer
+    /// answers that: a peer whose line is cut before asks for its outcomes as after any cut.
+    pub(in crate::gateway) fn leave_resumable(
+        &mut self,
+        now: Millis,
+        link: &mut Link,
+        (end, by_peer): (LinkEnd, bool),
+    ) {
+        let LinkKind::Publisher(publisher) = &mut link.kind else {
+            return;
+        };
+        let Some(resumable) = publisher.resumable.take() else {
+            return;
+        };
+        let (end, closing) = if by_peer {
+            (end, None)
+        } else {
+            (LinkEnd::Detached, Some(link.handle))
+        };
+        match end {
+            LinkEnd::Closed => {
+                let links = &self.environment.resumable;
+                links.forget(&resumable.key, resumable.owner);
+            }
+            LinkEnd::Detached | LinkEnd::SessionEnded | LinkEnd::ConnectionClosed => {
+                let begins = resumable.expiry.begins(end).then_some(now);
+                resumable.link.suspend(resumable.owner, begins);
+            }
+        }
+        let session = link.session;
+        let concerns = |departed: &Departed| {
+            let resumable = &departed.resumable;
+            departed.closing.is_some() || resumable.link.concerns(resumable.owner)
+        };
+        self.departed.retain(concerns);
+        self.departed.push(Departed {
+            session,
+            closing,
+            resumable,
+        });
+    }
+
+    /// Forgets a link that the broker closed: its peer knows that now.
+    pub(in crate::gateway) fn on_detach_answered(&mut self, handle: LinkHandle) {
+        let departed = self.departed.iter_mut();
+        let mut closing = departed.filter(|departed| departed.closing == Some(handle));
+        if let Some(departed) = closing.next() {
+            departed.closing = None;
+            let Resumable { key, owner, .. } = &*departed.resumable;
+            self.environment.resumable.forget(key, *owner);
+        }
+    }
+
+    /// Begins the time of links that ended before their session.
+    pub(in crate::gateway) fn end_resumable_of(&mut self, now: Millis, session: SessionHandle) {
+        let ended = |departed: &&mut Departed| departed.session == session;
+        for departed in self.departed.iter_mut().filter(ended) {
+            departed.closing = None; // it is not answered any more
+            let resumable = &departed.resumable;
+            if resumable.expiry.begins(LinkEnd::SessionEnded) {
+                resumable.link.suspend(resumable.owner, Some(now));
+            }
+        }
+    }
+
+    /// Suspends all links that outlive their connection, which is gone.
+    pub(in crate::gateway) fn suspend_resumable(&self, now: Millis) {
+        let attached = self.links.iter().filter_map(|link| match &link.kind {
+            LinkKind::Publisher(publisher) => publisher.resumable.as_deref(),
+            LinkKind::Consumer(_)
+            | LinkKind::Controller(_)
+            | LinkKind::Request(_)
+            | LinkKind::Response(_)
+            | LinkKind::PutToken(_)
+            | LinkKind::TokenStatus(_) => None,
+        });
+        let departed = self.departed.iter().map(|departed| &*departed.resumable);
+        for resumable in attached.chain(departed) {
+            resumable.link.suspend(resumable.owner, Some(now));
+        }
+    }
+
+    /// Notes the outcomes that the publishers of a closed connection were not told, durable or not. To be
+    /// called when the core has all that they published.
+    pub fn keep_outcomes(&mut self) {
+        if self.failed {
+            return;
+        }
+        let answers = std::mem::take(&mut self.waiting);
+        let answers = answers.into_iter().filter_map(|(_, answer)| match answer {
+            AwaitedAnswer::Effect(effect) => Some(effect),
+            AwaitedAnswer::Response(..) => None,
+        });
+        let effects = std::mem::take(&mut self.batch.effects);
+        for effect in answers.chain(effects) {
+            if let Effect::Published {
+                publisher,
+                token,
+                outcome,
+                lsn,
+            } = effect
+            {
+                self.on_resumable_published(publisher, (token, &outcome), lsn);
+            }
+        }
+    }
+}
