@@ -78,6 +78,19 @@ impl Gateway {
         self.give_credit(id.publisher());
     }
 
+    /// Handles a message of a transaction that its link or session dropped: without it the transaction can
+    /// only be rolled back.
+    #[cold]
+    pub(super) fn on_post_lost(&mut self, txn_id: &[u8]) {
+        let all = self.transactions.get_or_insert_default();
+        if let Ok(txn) = all.find(txn_id)
+            && let Some(open) = all.by_id(txn)
+        {
+            let why = "a message of it came on a link that has ended";
+            open.refused.get_or_insert_with(|| errors::rolled_back(why));
+        }
+    }
+
     /// Bytes of the message that is being streamed in on a link.
     fn streamed_bytes(&mut self, handle: LinkHandle) -> u64 {
         match self.links.by_handle(handle).map(|link| &link.kind) {

@@ -131,6 +131,12 @@ pub enum Event {
     },
     /// A message arrived completely that is a part of a transaction. [AMQP 4.4.1]
     Posted(Box<Posted>),
+    /// A message of a transaction came, or had begun, on a link or session that was ended from here: it
+    /// is dropped.
+    PostLost {
+        /// The transaction that it named.
+        txn_id: Box<[u8]>,
+    },
     /// `part_bytes` of a message have arrived, and more follows: see [`super::Connection::partial`]
     /// for the bytes, [`super::Connection::take_partial`] to take them. Comes again when as many
     /// have arrived once more, unless [`super::Connection::keep_partial`] is called. Nothing more

@@ -205,6 +205,11 @@ impl Link {
         }
     }
 
+    /// The transaction of the message that has begun to arrive, if it is of one.
+    pub(super) fn take_transaction(&mut self) -> Option<Box<[u8]>> {
+        self.partial.as_mut()?.txn_id.take()
+    }
+
     /// Drops the waiting messages of a link that ends: returns the tokens of those not begun, and
     /// the bytes not encoded.
     pub(super) fn clear(&mut self) -> (Vec<u64>, u64) {

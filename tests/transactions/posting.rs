@@ -164,6 +164,27 @@ fn a_commit_that_one_message_prevents_is_rejected_and_rolled_back() {
     assert_eq!(rejection(&peer.discharge(&txn, false)), UNKNOWN);
 }
 
+// [AMQP 4.3] A message that comes on a link which the broker has closed is in no queue, and so is the rest.
+#[test]
+fn a_post_on_a_link_that_the_broker_has_closed_prevents_the_commit() {
+    let broker = RunningBroker::start(&[]);
+    let mut peer = Peer::new(&broker);
+    Raw::declare(broker.port, "gone");
+    peer.raw.attach_sender(5, "gone");
+    let id = peer.transfer(5, false, None, &data(b"it follows its queue from here on"));
+    peer.answer(id);
+    let txn = peer.declare();
+    peer.post(&txn, b"one");
+    let mut manager = Raw::managing(broker.port, "guest");
+    manager.manage(0, ("DELETE", "/queues/gone"), &raw::null());
+    let came = peer.frame(raw::DETACH, |_| true);
+    assert!(came.says("amqp:resource-deleted"), "{came:x?}");
+    // The client did not read that yet.
+    peer.transfer(5, false, Some(&provisional(&txn, None)), &data(b"two"));
+    assert_eq!(rejection(&peer.discharge(&txn, false)), ROLLBACK);
+    assert_eq!(ready(&broker), 0);
+}
+
 // [AMQP 4.4.1] A message that is refused at once has a provisional outcome that says so; who does not look at
 // it learns it from the discharge.
 #[test]

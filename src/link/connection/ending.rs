@@ -4,6 +4,7 @@ use super::Connection;
 use super::handshake::Phase;
 use crate::base::{Now, uncount};
 use crate::link::error::Violation;
+use crate::link::link::Link;
 use crate::link::session::{SessionState, undecided};
 use crate::link::{Event, Fates, SessionHandle};
 use crate::wire::performative::{Close, End, Error, Performative};
@@ -133,6 +134,9 @@ impl Connection {
         let mut fates = Fates::default();
         let handles: Vec<u32> = session.handles().map(|(handle, _)| handle).collect();
         for handle in handles {
+            let begun = session.link_mut(handle).and_then(Link::take_transaction);
+            let lost = begun.map(|txn_id| Event::PostLost { txn_id });
+            self.events.extend(lost);
             let (unsent, waiting_bytes, partial_bytes) = session.drop_link(handle);
             fates.unsent.extend(unsent);
             let output = &mut self.output;

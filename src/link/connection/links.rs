@@ -191,6 +191,7 @@ impl Connection {
         let Some(session) = self.session_at(channel) else {
             return Fates::default();
         };
+        let begun = session.link_mut(handle).and_then(Link::take_transaction);
         let (fates, waiting_bytes, partial_bytes) = session.clear_link(handle);
         uncount!(
             self.output.waiting_bytes,
@@ -202,6 +203,9 @@ impl Connection {
             partial_bytes,
             "bytes that had arrived on a link were counted"
         );
+        if let Some(txn_id) = begun {
+            self.events.push_back(Event::PostLost { txn_id });
+        }
         fates
     }
 

@@ -18,23 +18,38 @@ impl Connection {
         transfer: &Transfer,
         payload: Bytes,
     ) -> Result<(), Violation> {
+        let taken = self.take_transfer(channel_in, transfer, payload);
+        if let (Ok(false) | Err(_), Some(txn_id)) = (&taken, &transfer.txn_id) {
+            let txn_id = txn_id.clone();
+            self.events.push_back(Event::PostLost { txn_id });
+        }
+        taken.map(drop)
+    }
+
+    /// Whether a transfer is taken, and not ignored since its link or session ends.
+    fn take_transfer(
+        &mut self,
+        channel_in: u16,
+        transfer: &Transfer,
+        payload: Bytes,
+    ) -> Result<bool, Violation> {
         self.counters.transfers_in += 1;
         let Some(session) = self.session_in(channel_in)? else {
-            return Ok(());
+            return Ok(false);
         };
         session.count_incoming(1)?;
         let channel = session.channel;
         let handle = receiving(session, transfer.handle)?;
         self.mark_channel(channel);
         let Some(link) = handle else {
-            return Ok(());
+            return Ok(false);
         };
         match self.receive(link, transfer, payload) {
             Err(violation) if violation.scope() == Scope::Link => {
                 self.fail_link(link.channel, link.handle, &violation);
-                Ok(())
+                Ok(false)
             }
-            result => result,
+            result => result.map(|()| true),
         }
     }
 
@@ -78,7 +93,12 @@ impl Connection {
             events.push_back(event);
             return Ok(());
         }
-        check_fragment(link, &mut partial, transfer, payload.len())?;
+        let checked = check_fragment(link, &mut partial, transfer, payload.len());
+        if let Err(violation) = checked {
+            *partial_bytes += partial.cost();
+            link.partial = Some(partial);
+            return Err(violation);
+        }
         if transfer.more {
             partial.push(payload);
             *partial_bytes += partial.cost();
@@ -89,7 +109,6 @@ impl Connection {
             link.partial = Some(partial);
             return check_budget(*partial_bytes, budget, link.message_bytes_max);
         }
-        link.check_settled(partial.settled)?;
         let (delivery_id, settled) = (partial.delivery_id, partial.settled);
         let is_tagged = link.is_resumable && !settled;
         if let Some(mut receiving) = session.receiving(handle.handle) {
@@ -188,6 +207,9 @@ fn check_fragment(
         && *partial.txn_id.get_or_insert_with(|| txn_id.clone()) != *txn_id
     {
         return Err(Violation::TransactionChanged);
+    }
+    if !transfer.more {
+        link.check_settled(partial.settled)?;
     }
     link.check_size(partial.bytes + payload_bytes as u64)
 }

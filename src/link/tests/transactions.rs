@@ -89,6 +89,60 @@ fn a_delivery_belongs_to_the_transaction_that_one_of_its_frames_names() {
     assert_eq!(transfers(&mut raw, &two), ["detach amqp:invalid-field"]);
 }
 
+// [AMQP 4.3] "all or nothing": what is dropped of a transaction is told.
+#[test]
+fn a_message_of_a_transaction_that_its_link_or_session_drops_is_told() {
+    let named = |id, more, txn_id: Option<&[u8]>| Transfer {
+        more,
+        txn_id: txn_id.map(Box::from),
+        ..transfer(0, id)
+    };
+    let lost = |raw: &mut Raw| -> Vec<Vec<u8>> {
+        raw.events
+            .extend(std::iter::from_fn(|| raw.server.poll_event()));
+        let events = std::mem::take(&mut raw.events);
+        let lost = events.into_iter().filter_map(|event| match event {
+            Event::PostLost { txn_id } => Some(txn_id.to_vec()),
+            _ => None,
+        });
+        lost.collect()
+    };
+    for by_session in [false, true] {
+        let (mut raw, link) = Raw::sending(10);
+        let begun = [(named(0, true, Some(b"a")), &b"begun"[..])];
+        assert!(transfers(&mut raw, &begun).is_empty());
+        assert_eq!(lost(&mut raw), [b""; 0]);
+        if by_session {
+            let unattached = [(
+                Transfer {
+                    handle: 9,
+                    ..transfer(0, 1)
+                },
+                &b"x"[..],
+            )];
+            let seen = transfers(&mut raw, &unattached);
+            assert_eq!(seen, ["end amqp:session:unattached-handle"]);
+        } else {
+            raw.server.detach(link, true, None);
+        }
+        assert_eq!(lost(&mut raw), [b"a"]);
+        let late = [
+            (named(0, false, None), &b"its rest"[..]),
+            (named(1, false, Some(b"b")), b"whole"),
+            (named(2, false, None), b"none"),
+        ];
+        transfers(&mut raw, &late);
+        assert_eq!(lost(&mut raw), [b"b"], "session {by_session}");
+    }
+    let (mut raw, _) = Raw::sending(10);
+    let two = [
+        (named(0, true, Some(b"a")), &b"x"[..]),
+        (named(0, false, Some(b"b")), b"y"),
+    ];
+    assert_eq!(transfers(&mut raw, &two), ["detach amqp:invalid-field"]);
+    assert_eq!(lost(&mut raw), [b"a", b"b"]);
+}
+
 // [AMQP 4.4.2] An outcome in a transaction is told as often as it is said: the owner compares the ids.
 #[test]
 fn provisional_outcomes_are_told_until_they_are_settled() {
