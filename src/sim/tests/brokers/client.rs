@@ -337,7 +337,15 @@ impl Client {
     }
 
     pub(super) fn detach(&mut self, handle: u32, closed: bool) {
-        if let Some(link) = self.session.as_mut().and_then(|s| s.links.get_mut(&handle)) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let mut links = session.links.values();
+        let has_transactions = links.any(|link| link.role == Role::Coordinator);
+        if let Some(link) = session.links.get_mut(&handle) {
+            if let Some(recovery) = &mut link.recovery {
+                recovery.may_linger |= has_transactions;
+            }
             link.detaching = true;
             link.closing = closed;
             link.leaving = Some(self.now);

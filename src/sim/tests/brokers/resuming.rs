@@ -41,6 +41,9 @@ pub(super) struct Recovery {
     pub(super) held: BTreeMap<Vec<u8>, HeldDelivery>,
     /// One end did not name all that it has: the link is attached once more before it goes on. [AMQP 2.7.3]
     pub(super) is_incomplete: bool,
+    /// It was detached when a transaction may have had outcomes of it: then the broker gives back what else
+    /// it held.
+    pub(super) may_linger: bool,
 }
 
 /// A link that is nowhere attached.
@@ -113,11 +116,12 @@ impl Recovery {
         let mut dropped = Vec::new();
         self.held.retain(|tag, held| {
             let stays = !is_whole || has(tag);
-            if !stays && held.outcome.is_none() {
+            if !stays && held.outcome.is_none() && !self.may_linger {
                 dropped.push(held.message);
             }
             stays
         });
+        self.may_linger &= !is_whole;
         Ok(dropped)
     }
 }
@@ -201,7 +205,8 @@ impl Client {
 
     /// Whether this message waits for its consumer to come back.
     pub(super) fn awaits(&self, message: u64, now: Millis) -> bool {
-        let kept = self.kept.values().filter(|kept| !kept.is_over(now));
+        let is_kept = |kept: &&Kept| !kept.is_over(now) && !kept.recovery.may_linger;
+        let kept = self.kept.values().filter(is_kept);
         let mut held = kept.flat_map(|kept| kept.recovery.held.values());
         held.any(|held| held.message == message && held.outcome.is_none())
     }
