@@ -265,6 +265,15 @@ impl RedriveOutcome {
     pub const fn settled(&self) -> u64 {
         self.accepted + self.died_again + self.gone
     }
+
+    /// What is known after both: each number only rises.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self {
+            accepted: self.accepted.max(other.accepted),
+            died_again: self.died_again.max(other.died_again),
+            gone: self.gone.max(other.gone),
+        }
+    }
 }
 
 /// What may become of a moved message.

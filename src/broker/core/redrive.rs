@@ -211,10 +211,12 @@ impl Redrives {
                 outcome,
             } => {
                 if let Some(job) = self.jobs.get_mut(job) {
-                    job.kept.outcome = *outcome;
+                    // All of these only rise, and what is said of one target may stand in front of what was
+                    // said before of another.
+                    job.kept.outcome = job.kept.outcome.max(*outcome);
                     let mut targets = job.kept.targets.iter_mut();
                     if let Some(to) = targets.find(|to| to.queue == *target) {
-                        to.settled = *settled;
+                        to.settled = to.settled.max(*settled);
                     }
                 }
             }

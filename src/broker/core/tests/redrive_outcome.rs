@@ -4,7 +4,7 @@
 use super::redrive::{begin, job, kill, restored, shop, spec};
 use super::scenario::{CONNECTION, Draft, Scenario, draft, number, text};
 use crate::base::{Lsn, Name, Position, Seed};
-use crate::broker::redrive::{RedriveSpec, RedriveTarget};
+use crate::broker::redrive::{RedriveFact, RedriveOutcome, RedriveSpec, RedriveTarget, RedrivenTo};
 use crate::broker::*;
 use crate::wire::Value;
 
@@ -186,4 +186,46 @@ fn a_move_into_a_queue_that_a_restart_does_not_keep_is_gone_with_it() {
     next.now = s.now;
     next.pass(1);
     assert_eq!(outcome(&next), (0, 0, 0, 3));
+}
+
+/// The simulation of whole brokers had a job know of seven messages, and say of six what became of them: what
+/// is learned twice of a target in one record stands where it was told first, in front of the other target's.
+#[test]
+fn what_is_told_of_one_target_in_front_of_another_does_not_go_back() {
+    let mut s = shop();
+    kill(&mut s, &["a", "b", "c"]);
+    s.queue("held", &[]);
+    move_to_held(&mut s);
+    let mut two = job(&s, "j").clone();
+    two.targets[0].followed = 2;
+    two.targets.push(RedrivenTo {
+        queue: Name::from("other"),
+        moved: 1,
+        followed: 1,
+        settled: 0,
+    });
+    let learned = |target: &str, settled, accepted| {
+        Fact::Redrive(RedriveFact::Learned {
+            job: two.number,
+            settled: (Name::from(target), settled),
+            outcome: RedriveOutcome {
+                accepted,
+                ..RedriveOutcome::default()
+            },
+        })
+    };
+    let facts = vec![
+        Fact::Redrive(RedriveFact::Set(Box::new(two.clone()))),
+        learned("held", 2, 3),
+        learned("other", 1, 2),
+    ];
+    let record = Record {
+        lsn: s.core.last_lsn(),
+        wall: s.now.wall,
+        facts: facts.into(),
+        named: false,
+    };
+    let core = restored(&[record], &s);
+    let job = core.redrives().next().unwrap();
+    assert_eq!((job.outcome.accepted, job.outstanding()), (3, 0));
 }
