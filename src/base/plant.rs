@@ -48,6 +48,10 @@ pub(crate) enum Plant {
     OutcomesForgotten,
     /// A consumer that may come back holds nothing.
     HeldNotKept,
+    /// A message on a link that outlives the broker is inserted by one record, and decided by the next.
+    DecidedApart,
+    /// A checkpoint leaves out what became of messages on links that outlive the broker.
+    CheckpointForgetsLinks,
     /// What would become of a dead letter is foreseen without the cycle rule: the simulation of
     /// cores finds it.
     CycleNotForeseen,
@@ -57,7 +61,7 @@ pub(crate) enum Plant {
 
 impl Plant {
     /// The faults that simulations of whole brokers find, in the order of declaration.
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,
         Self::CheckpointForgetsHeld,
@@ -79,6 +83,8 @@ impl Plant {
         Self::ProgressNotTold,
         Self::OutcomesForgotten,
         Self::HeldNotKept,
+        Self::DecidedApart,
+        Self::CheckpointForgetsLinks,
         Self::CommitInParts,
     ];
 }

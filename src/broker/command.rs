@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::binding::Binding;
 use super::memo::ImportLine;
+use super::publisher_link::{KeptPublish, PublisherLink};
 use super::recovery::Recovery;
 use super::redrive::RedriveCommand;
 use super::router::BindingsOf;
@@ -78,6 +79,8 @@ pub enum Command {
     },
     /// A message arrived. Answered by [`super::Effect::Published`] unless settled.
     Publish(Publish),
+    /// The same, on a link that outlives the broker: the journal keeps that it was accepted.
+    PublishKept(Box<KeptPublish>),
     /// A consumer attached. Reply: `Consuming` or an error.
     Consume(Consume),
     /// A receiver attached to a subscription. Reply: `Subscribed` or an error.
@@ -177,6 +180,13 @@ pub enum PublisherCommand {
         connection: ConnectionId,
         /// The publisher that it concerns.
         publisher: PublisherId,
+    },
+    /// The journal is to keep what is accepted on a link: a new one, or one with other terms.
+    Keep(Box<PublisherLink>),
+    /// A link that the journal kept is closed, or its time is over.
+    Forget {
+        /// The number that it is kept under.
+        link: u64,
     },
     /// A connection tells another one of a publisher's link that both had attached.
     Tell {

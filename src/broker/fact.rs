@@ -10,6 +10,7 @@ use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::death_counts::{DeathCount, VhostDeaths};
 use crate::broker::exchange::ExchangeSpec;
 use crate::broker::memo::MemoFact;
+use crate::broker::publisher_link::PublisherLinkFact;
 use crate::broker::redrive::RedriveFact;
 use crate::broker::registry::RegistryFact;
 use crate::broker::{Destination, Policy};
@@ -136,6 +137,8 @@ pub enum Fact {
     Redrive(RedriveFact),
     /// Of what is remembered for operators.
     Memo(MemoFact),
+    /// Of publishers' links that outlive the broker.
+    PublisherLink(PublisherLinkFact),
     /// Of queues, exchanges, bindings and policies.
     Topology(TopologyFact),
     /// A change of the registry, which belongs to no vhost: no core makes or applies it.
@@ -228,12 +231,13 @@ impl Fact {
             Self::VhostDeaths(_) => "vhost deaths",
             Self::Redrive(fact) => fact.kind(),
             Self::Memo(fact) => fact.kind(),
+            Self::PublisherLink(fact) => fact.kind(),
             Self::Topology(fact) => fact.kind(),
             Self::Registry(_) => "registry",
         }
     }
 
-    /// Whether it is about one message only, or about numbers.
+    /// Whether it is about one message or one link only, or about numbers.
     pub const fn is_of_one_message(&self) -> bool {
         match self {
             Self::Inserted { .. }
@@ -245,7 +249,8 @@ impl Fact {
             | Self::Died { .. }
             | Self::VhostDeaths(_)
             | Self::Redrive(RedriveFact::Moved(_) | RedriveFact::Learned { .. })
-            | Self::Memo(MemoFact::Imported(_) | MemoFact::EventNumbers { .. }) => true,
+            | Self::Memo(MemoFact::Imported(_) | MemoFact::EventNumbers { .. })
+            | Self::PublisherLink(_) => true,
             Self::Checkpointed { .. }
             | Self::Purged { .. }
             | Self::Redrive(
@@ -302,6 +307,16 @@ impl MemoFact {
             Self::NoteSet(_) => "note set",
             Self::NoteCleared { .. } => "note cleared",
             Self::EventNumbers { .. } => "event numbers",
+        }
+    }
+}
+
+impl PublisherLinkFact {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Kept { .. } => "link kept",
+            Self::Decided(_) => "decided on a link",
+            Self::Forgotten { .. } => "link forgotten",
         }
     }
 }

@@ -33,6 +33,7 @@ pub mod memo;
 pub mod names;
 mod origins;
 pub mod policy;
+pub mod publisher_link;
 pub mod queue;
 pub mod recovery;
 pub mod redrive;

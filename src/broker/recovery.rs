@@ -97,6 +97,12 @@ impl ExpiryPolicy {
         }
     }
 
+    /// The policy with this name.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let all = [Self::LinkDetach, Self::SessionEnd, Self::ConnectionClose];
+        all.into_iter().find(|policy| policy.as_str() == word)
+    }
+
     /// Whether the time begins with this end of a link.
     pub const fn begins(self, end: LinkEnd) -> bool {
         match end {

@@ -13,6 +13,7 @@ use super::streaming_body::Bodies;
 use crate::access::{Attempts, LoginError, LoginGuard, LoginWay, Mechanisms, Peer, Secret};
 use crate::base::locks::{RankedMutex, RankedRwLock, rank};
 use crate::base::{Gauge, Millis, Name, Seed};
+use crate::broker::Core;
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::deaths::EvidenceLevel;
 use crate::link::LinkOptions;
@@ -93,7 +94,7 @@ pub struct Environment {
     /// Links of publishers that outlive their connections.
     pub(super) resumable: ResumableLinks,
     pub(super) seats: Arc<Seats>,
-    /// Where large bodies are streamed to; none: they are kept in memory.
+    /// The journal, where large bodies are streamed to; none: they are kept in memory.
     pub(super) bodies: Option<Arc<dyn Bodies>>,
     /// Number of messages that are being streamed in.
     pub(super) streaming: Arc<AtomicU32>,
@@ -180,9 +181,20 @@ impl Environment {
     }
 
     /// Forgets the links whose time is over that outlived their connections. To be called now and then:
-    /// they take memory until then.
-    pub fn expire_links(&self, now: Millis) {
-        self.resumable.expire(now);
+    /// they take memory until then. Returns those that the journal has: vhost and number.
+    pub fn expire_links(&self, now: Millis) -> Vec<(Name, u64)> {
+        self.resumable.expire(now)
+    }
+
+    /// Takes over the links of a vhost that outlived the broker before. Returns the numbers of those that
+    /// are not kept any more: newer ones have their names.
+    pub fn restore_links(&self, now: Millis, core: &Core) -> Vec<u64> {
+        self.resumable.restore_all((now, self.kept()), core)
+    }
+
+    /// Whether there is a journal.
+    pub(super) const fn has_journal(&self) -> bool {
+        self.bodies.is_some()
     }
 
     /// A number that rises with each change of the registry.

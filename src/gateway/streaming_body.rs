@@ -292,6 +292,7 @@ impl Gateway {
         for work in self.batch.take_work() {
             let posts = match work {
                 Work::Command(Command::Publish(publish)) => vec![publish],
+                Work::Command(Command::PublishKept(kept)) => vec![kept.publish],
                 Work::Command(Command::Commit(commit)) => commit.posts,
                 _ => continue,
             };

@@ -15,7 +15,7 @@ use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Gauge, Lsn, Name, Signal};
 use crate::broker::redrive::{RedriveCommand, RedriveRights};
 use crate::broker::registry::{Registry, RegistryFact, Rights};
-use crate::broker::{Command, Core, CoreOptions, UpkeepCommand};
+use crate::broker::{Command, Core, CoreOptions, PublisherCommand, UpkeepCommand};
 use crate::gateway::{Bodies, Environment};
 use crate::store::Disk;
 
@@ -99,6 +99,8 @@ impl<D: Disk> Node<D> {
     /// Makes a core part of the broker. Somebody has to fire what is due in it.
     pub(crate) fn start_vhost(&self, mut core: Core) -> Arc<Vhost<D>> {
         let events = self.events.ring(&mut core);
+        let now = self.clock.now().mono;
+        let forgotten = self.environment.restore_links(now, &core);
         let (clock, failure) = (Arc::clone(&self.clock), Arc::clone(&self.failure));
         let (store, pager) = (self.store.clone(), Arc::clone(&self.pager));
         let seed = self.core_options.seed;
@@ -106,7 +108,19 @@ impl<D: Disk> Node<D> {
         let vhost = Arc::new(Vhost::new(core, (store, pager, events), context));
         self.vhosts.add(&vhost, self.settings_of(vhost.name()));
         self.tell_redrive_rights(&vhost);
+        for link in forgotten {
+            forget_link(&vhost, link);
+        }
         vhost
+    }
+
+    /// Forgets the links whose time is over that outlived their connections. To be called now and then.
+    pub(crate) fn expire_links(&self) {
+        for (vhost, link) in self.environment.expire_links(self.clock.now().mono) {
+            if let Some(vhost) = self.vhosts.get(&vhost) {
+                forget_link(&vhost, link);
+            }
+        }
     }
 
     /// Tells a vhost what the users of its redrives may do now.
@@ -209,6 +223,12 @@ impl<D: Disk> Node<D> {
         store.append_registry_block(self.clock.now(), self.environment.registry().facts());
         drop(one_at_a_time);
     }
+}
+
+/// Lets the journal forget a publisher's link.
+fn forget_link<D: Disk>(vhost: &Vhost<D>, link: u64) {
+    // A failed vhost reports that itself.
+    let _ = vhost.command(Command::Publisher(PublisherCommand::Forget { link }));
 }
 
 /// What a user may do in a vhost; none: it does not exist, or may not enter. The program that embeds

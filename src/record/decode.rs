@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::kind::{FactKind, OfMessage, OfTopology};
-use super::{RecordError, VERSION, checkpointed, deaths, memos, place, redrives, registry};
+use super::{
+    RecordError, VERSION, checkpointed, deaths, memos, place, publisher_links, redrives, registry,
+};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
@@ -86,6 +88,7 @@ fn fact(byte: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
             FactKind::Message(kind) => of_message(kind, fields)?,
             FactKind::Redrive(kind) => redrives::decode(kind, fields)?,
             FactKind::Memo(kind) => memos::decode(kind, fields)?,
+            FactKind::PublisherLink(kind) => publisher_links::decode(kind, fields)?,
             FactKind::Topology(kind) => Fact::Topology(topology(kind, fields)?),
             FactKind::Registry(kind) => Fact::Registry(Box::new(registry::decode(kind, fields)?)),
         },

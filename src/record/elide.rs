@@ -6,6 +6,9 @@
 //!                                                    inserted dead,1 @q,2 -> the death carries the body
 //! ```
 //!
+//! What says of a message that it is somewhere (a line that was imported, a delivery that was accepted) goes
+//! with its body into the record of its death: else it would be true before the message is safe there.
+//!
 //! Nothing is lost by it: the elided records had not been confirmed, and are confirmed with their
 //! LSN only, when there is nothing of them to keep any more.
 //!
@@ -20,6 +23,8 @@ mod tests;
 
 use super::encode::Stored;
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
+use crate::broker::memo::MemoFact;
+use crate::broker::publisher_link::PublisherLinkFact;
 use crate::broker::{Body, Entry, Fact, Facts, Record};
 use crate::store::{Amended, Appending};
 
@@ -120,6 +125,7 @@ fn sole_insertion(record: &Record) -> Option<(usize, Lsn)> {
             | Fact::VhostDeaths(_)
             | Fact::Redrive(_)
             | Fact::Memo(_)
+            | Fact::PublisherLink(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => {}
         }
@@ -149,6 +155,7 @@ fn carried_bytes(record: &Record) -> u64 {
         | Fact::VhostDeaths(_)
         | Fact::Redrive(_)
         | Fact::Memo(_)
+        | Fact::PublisherLink(_)
         | Fact::Topology(_)
         | Fact::Registry(_) => 0,
     });
@@ -217,6 +224,7 @@ impl Elision<'_, '_> {
                 | Fact::VhostDeaths(_)
                 | Fact::Redrive(_)
                 | Fact::Memo(_)
+                | Fact::PublisherLink(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => None,
             }));
@@ -270,6 +278,7 @@ impl Elision<'_, '_> {
             | Fact::VhostDeaths(_)
             | Fact::Redrive(_)
             | Fact::Memo(_)
+            | Fact::PublisherLink(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => false,
         };
@@ -343,6 +352,7 @@ impl Elision<'_, '_> {
                 | Fact::VhostDeaths(_)
                 | Fact::Redrive(_)
                 | Fact::Memo(_)
+                | Fact::PublisherLink(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
             }
@@ -368,14 +378,14 @@ impl Elision<'_, '_> {
         let struck = self.appending.amend(from, |stored| {
             let is_sole = stored.entries().is_some_and(|entries| entries.len() == 1);
             if is_sole {
-                stored.strike(queue, position)
+                stored.move_out(queue, position)
             } else {
-                (Struck::Nothing, Amended::Kept)
+                ((Struck::Nothing, Facts::new()), Amended::Kept)
             }
         });
-        if struck != Some(Struck::Body) {
+        let Some((Struck::Body, following)) = struck else {
             return;
-        }
+        };
         let to = record.lsn;
         if let Some(Fact::Inserted { body, entries, .. }) = record.facts.get_mut(index) {
             *body = Body::Named;
@@ -387,6 +397,7 @@ impl Elision<'_, '_> {
             }));
         }
         record.facts.remove(removed);
+        record.facts.extend(following);
         self.appending.carry(from, to);
         self.moved.push((from, to));
     }
@@ -413,14 +424,19 @@ impl Elision<'_, '_> {
                 Struck::Nothing
             } else if body == record.lsn {
                 strike(&mut record.facts, queue, position)
+            } else if replaces {
+                let move_out = |stored: &mut Stored| stored.move_out(queue, position);
+                let moved = self.appending.amend(body, move_out);
+                let (struck, following) = moved.unwrap_or_default();
+                if struck != Struck::Nothing {
+                    self.appending.carry(body, record.lsn);
+                }
+                record.facts.extend(following);
+                struck
             } else {
                 let strike = |stored: &mut Stored| stored.strike(queue, position);
                 let struck = self.appending.amend(body, strike);
-                let struck = struck.unwrap_or(Struck::Nothing);
-                if replaces && struck != Struck::Nothing {
-                    self.appending.carry(body, record.lsn);
-                }
-                struck
+                struck.unwrap_or(Struck::Nothing)
             };
             if struck == Struck::Body && !self.is_kept(body, record) {
                 self.gone.push(body);
@@ -440,8 +456,9 @@ impl Elision<'_, '_> {
 }
 
 /// The result of removing a position from an insertion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Struck {
+    #[default]
     Nothing,
     /// One of several positions was removed.
     Entry,
@@ -473,6 +490,56 @@ impl Stored {
         }
         let struck = self.change(|facts| strike(facts, queue, position));
         struck.unwrap_or((Struck::Nothing, Amended::Kept))
+    }
+}
+
+impl Stored {
+    /// The same, of a message that is in another record from now on: with its body go the facts that say of
+    /// the message that it is somewhere.
+    fn move_out(&mut self, queue: QueueId, position: Position) -> ((Struck, Facts), Amended) {
+        let is_told = self.facts().iter().any(follows_its_message);
+        if is_told && self.entries().is_some_and(|entries| entries.len() > 1) {
+            // That the message is somewhere is true here, of all of its copies.
+            return ((Struck::Nothing, Facts::new()), Amended::Kept);
+        }
+        let (struck, amended) = self.strike(queue, position);
+        if !is_told || struck != Struck::Body {
+            return ((struck, Facts::new()), amended);
+        }
+        let taken = self.change(|facts| {
+            let all = std::mem::take(facts).into_iter();
+            let (following, rest) = all.partition(follows_its_message);
+            *facts = rest;
+            following
+        });
+        match taken {
+            Some((following, amended)) => ((struck, following), amended),
+            None => ((struck, Facts::new()), amended),
+        }
+    }
+}
+
+/// Whether a fact says of a message that its record inserts that it is somewhere.
+const fn follows_its_message(fact: &Fact) -> bool {
+    match fact {
+        Fact::Memo(MemoFact::Imported(_)) | Fact::PublisherLink(PublisherLinkFact::Decided(_)) => {
+            true
+        }
+        Fact::Inserted { .. }
+        | Fact::Removed { .. }
+        | Fact::Returned { .. }
+        | Fact::Delayed { .. }
+        | Fact::Changed { .. }
+        | Fact::DeadPending { .. }
+        | Fact::Checkpointed { .. }
+        | Fact::Purged { .. }
+        | Fact::Died { .. }
+        | Fact::VhostDeaths(_)
+        | Fact::Redrive(_)
+        | Fact::Memo(_)
+        | Fact::PublisherLink(_)
+        | Fact::Topology(_)
+        | Fact::Registry(_) => false,
     }
 }
 

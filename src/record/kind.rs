@@ -85,6 +85,15 @@ kinds! {
 }
 
 kinds! {
+    /// Facts about publishers' links that outlive the broker.
+    OfPublisherLink {
+        Kept = 57,
+        Decided = 58,
+        Forgotten = 59,
+    }
+}
+
+kinds! {
     /// Facts about the registry.
     OfRegistry {
         VhostSet = 64,
@@ -109,6 +118,7 @@ pub(super) enum FactKind {
     Message(OfMessage),
     Redrive(OfRedrive),
     Memo(OfMemo),
+    PublisherLink(OfPublisherLink),
     Topology(OfTopology),
     Registry(OfRegistry),
 }
@@ -119,9 +129,11 @@ impl FactKind {
         let message = OfMessage::of_byte(byte).map(Self::Message);
         let redrive = || OfRedrive::of_byte(byte).map(Self::Redrive);
         let memo = || OfMemo::of_byte(byte).map(Self::Memo);
+        let link = || OfPublisherLink::of_byte(byte).map(Self::PublisherLink);
         let topology = || OfTopology::of_byte(byte).map(Self::Topology);
         let registry = || OfRegistry::of_byte(byte).map(Self::Registry);
         (message.or_else(redrive).or_else(memo))
+            .or_else(link)
             .or_else(topology)
             .or_else(registry)
     }

@@ -19,6 +19,7 @@ mod fuzz;
 mod kind;
 mod memos;
 mod paging;
+mod publisher_links;
 mod redrives;
 mod registry;
 #[cfg(test)]

@@ -177,6 +177,7 @@ impl Reader {
             | Fact::VhostDeaths(_)
             | Fact::Redrive(_)
             | Fact::Memo(_)
+            | Fact::PublisherLink(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => {}
         }

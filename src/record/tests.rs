@@ -1,5 +1,7 @@
 //! Facts survive being records.
 
+mod publisher_links;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -432,6 +434,7 @@ fn any_fact() -> impl Strategy<Value = Fact> {
         of_messages(),
         of_redrives(),
         of_memos(),
+        publisher_links::facts(),
         of_topology(),
         of_registry()
     ]
@@ -710,7 +713,7 @@ fn newer_versions_and_unknown_facts_are_named() {
     );
     // All that no version gave out yet, reserved or free.
     for kind in (0..=255)
-        .filter(|kind| !matches!(kind, 1..=10 | 24..=29 | 32..=40 | 48..=51 | 56 | 64..=76))
+        .filter(|kind| !matches!(kind, 1..=10 | 24..=29 | 32..=40 | 48..=51 | 56..=59 | 64..=76))
     {
         let mut bytes = stored(Vec::new());
         bytes.push(kind);

@@ -93,7 +93,7 @@ fn watch(shared: &Arc<Shared>) {
     };
     let pager = Arc::clone(&shared.node.pager);
     let node = Arc::clone(&shared.node);
-    let look = move || node.environment.expire_links(node.clock.now().mono);
+    let look = move || node.expire_links();
     shared.spawn(alarm::watch(shared.node.watch(), pager, limits, look));
     let logins = shared.logins.clone();
     if logins.has_tokens_to_fetch() {

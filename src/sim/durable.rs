@@ -28,6 +28,8 @@ pub struct DurableState {
     redrives: Vec<RedriveJob>,
     /// What is remembered for operators.
     memos: Vec<String>,
+    /// Publishers' links, with their unsettled deliveries.
+    links: Vec<String>,
     events_below: u64,
 }
 
@@ -40,6 +42,7 @@ impl PartialEq for DurableState {
             && self.policies == other.policies
             && self.redrives == other.redrives
             && self.memos == other.memos
+            && self.links == other.links
             && self.events_below == other.events_below
             && self.counts_alike(other)
     }
@@ -90,6 +93,9 @@ impl DurableState {
         }
         if self.memos != other.memos {
             differences.push(format!("{:?}\n  {:?}", self.memos, other.memos));
+        }
+        if self.links != other.links {
+            differences.push(format!("{:?}\n  {:?}", self.links, other.links));
         }
         differences
     }
@@ -271,11 +277,19 @@ pub fn durable_state(core: &Core, archive: &Archive) -> DurableState {
         policies,
         redrives: core.redrives().map(durable_job).collect(),
         memos: memos(core),
+        links: links(core),
         events_below: core.event_numbers_below(),
     }
 }
 
 /// What is remembered for operators, but for notes on queues that a restart does not keep.
+fn links(core: &Core) -> Vec<String> {
+    let links = core.publisher_links();
+    let links =
+        links.map(|(link, unsettled)| format!("{link:?} {:?}", unsettled.collect::<Vec<_>>()));
+    links.collect()
+}
+
 fn memos(core: &Core) -> Vec<String> {
     let imports = core.imports().map(|mark| format!("{mark:?}"));
     let durable = |id| core.queue_by_id(id).is_some_and(|queue| queue.durable);

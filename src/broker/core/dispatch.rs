@@ -19,6 +19,7 @@ impl Core {
     pub(super) fn handle(&mut self, turn: &mut Turn<'_>, command: Command) -> Reply {
         match command {
             Command::Publish(publish) => self.publish(turn, publish),
+            Command::PublishKept(kept) => self.publish_kept(turn, *kept),
             Command::Commit(commit) => self.commit(turn, commit),
             Command::Settle(settle) => self.settle(turn, settle),
             Command::SettleRun(run) => self.settle_run(turn, &run),
@@ -109,6 +110,8 @@ impl Core {
                 connection,
                 publisher,
             } => self.publishers.leave(connection, publisher),
+            PublisherCommand::Keep(link) => self.keep_publisher_link(*link),
+            PublisherCommand::Forget { link } => self.forget_publisher_link(link),
             PublisherCommand::Tell {
                 connection,
                 publisher,
@@ -148,7 +151,10 @@ impl Core {
                 present,
                 absent,
             } => self.notes_seen(turn.now, queue, (&present, &absent)),
-            UpkeepCommand::UserDeleted { user } => self.end_links_of(&user),
+            UpkeepCommand::UserDeleted { user } => {
+                self.end_links_of(&user);
+                self.forget_publisher_links_of(&user);
+            }
             UpkeepCommand::WriteDeaths => self.write_all_deaths(turn),
             UpkeepCommand::Alarm { raised } => self.raise_alarm(turn, raised),
         }

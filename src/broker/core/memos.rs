@@ -36,8 +36,15 @@ impl Memos {
     pub(super) fn restore(&mut self, fact: &MemoFact) {
         match fact {
             MemoFact::Imported(mark) => {
-                let import = Import(mark.clone(), Lsn(0));
-                self.imports.insert(mark.id.clone(), import);
+                // A line whose message died before it was written is told with its death.
+                let known = self.imports.get(&mark.id);
+                let is_behind = known.is_some_and(|Import(known, _)| {
+                    known.queue == mark.queue && known.line > mark.line
+                });
+                if !is_behind {
+                    let import = Import(mark.clone(), Lsn(0));
+                    self.imports.insert(mark.id.clone(), import);
+                }
             }
             MemoFact::ImportForgotten { id } => {
                 self.imports.remove(id);

@@ -30,6 +30,7 @@ mod memos;
 mod notes;
 mod paging;
 mod publish;
+mod publisher_links;
 mod publishers;
 mod quarantine;
 mod queues;
@@ -67,6 +68,7 @@ use self::failure::Failures;
 use self::ledger::DeathLedger;
 use self::memos::Memos;
 use self::paging::Paging;
+use self::publisher_links::PublisherLinks;
 use self::publishers::Publishers;
 use self::recorder::Recorder;
 use self::recovery::Recoveries;
@@ -170,6 +172,7 @@ pub struct Core {
     names: BTreeMap<Name, QueueId>,
     clients: Clients,
     publishers: Publishers,
+    publisher_links: PublisherLinks,
     /// Links of consumers that outlive their connections.
     recoveries: Recoveries,
     work: VecDeque<Work>,
@@ -283,6 +286,7 @@ impl Core {
             names: BTreeMap::new(),
             clients: Clients::new(options.seed, options.unsettled_max),
             publishers: Publishers::default(),
+            publisher_links: PublisherLinks::default(),
             recoveries: Recoveries::default(),
             work: VecDeque::new(),
             unserved: Unserved::default(),

@@ -9,8 +9,9 @@ use super::work::Work;
 use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{ConnectionId, ExchangeId, Lsn, Name, Position, QueueId, Step};
+use crate::base::{ConnectionId, ExchangeId, Lsn, Name, Position, PublisherId, QueueId, Step};
 use crate::broker::exchange::ExchangeKind;
+use crate::broker::publisher_link::KeptPublish;
 use crate::broker::queue::{Delay, MessageState};
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::subscription::NoLocal;
@@ -18,15 +19,71 @@ use crate::broker::{Effect, Publish, PublishOutcome, Target, TooManyQueues};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
 
+/// Who is told the outcome of a publish: connection, link, and its token.
+type Sender = (ConnectionId, PublisherId, u64);
+
+impl Publish {
+    const fn sender(&self) -> Sender {
+        (self.connection, self.publisher, self.token)
+    }
+}
+
 impl Core {
     pub(super) fn publish(&mut self, turn: &mut Turn<'_>, publish: Publish) {
+        let (to, settled) = (publish.sender(), publish.settled);
+        let outcome = self.take_publish(turn, publish);
+        if settled {
+            self.counters.presettled += 1;
+        } else {
+            self.tell_published(turn, to, outcome);
+        }
+    }
+
+    /// Publishes a message on a link that outlives the broker. Its outcome stands in the record that inserts
+    /// it.
+    #[cold]
+    pub(super) fn publish_kept(&mut self, turn: &mut Turn<'_>, kept: KeptPublish) {
+        let KeptPublish {
+            publish,
+            link,
+            tag,
+            settled,
+        } = kept;
+        let to = publish.sender();
+        let outcome = self.take_publish(turn, publish);
+        #[cfg(test)]
+        if is_planted(Plant::DecidedApart) {
+            self.recorder.finish(turn.now, turn.effects);
+        }
+        self.keep_decided((link, tag), &outcome, settled);
+        self.tell_published(turn, to, outcome);
+    }
+
+    #[inline]
+    fn tell_published(&self, turn: &mut Turn<'_>, to: Sender, outcome: PublishOutcome) {
+        let (connection, publisher, token) = to;
+        let lsn = self.recorder.lsn();
+        let effect = Effect::Published {
+            publisher,
+            token,
+            outcome,
+            lsn,
+        };
+        turn.effects.outgoing.push((connection, effect));
+    }
+
+    /// Routes a message into its queues, and counts what became of it.
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        reason = "of two callers one is on the path of every message"
+    )]
+    fn take_publish(&mut self, turn: &mut Turn<'_>, publish: Publish) -> PublishOutcome {
         self.counters.published += 1;
         let blob = publish.message.blob().map(|body| **body);
         let exchange = self.publish_exchange(&publish);
         let Publish {
             connection,
-            publisher,
-            token,
             target,
             settled,
             message,
@@ -63,18 +120,7 @@ impl Core {
                 self.counters.unroutable_presettled += u64::from(settled);
             }
         }
-        if settled {
-            self.counters.presettled += 1;
-        } else {
-            let lsn = self.recorder.lsn();
-            let effect = Effect::Published {
-                publisher,
-                token,
-                outcome,
-                lsn,
-            };
-            turn.effects.outgoing.push((connection, effect));
-        }
+        outcome
     }
 
     #[inline(always)]

@@ -68,6 +68,8 @@ enum CopyStep {
     /// Bindings behind this one.
     Bindings(Option<Binding>),
     Policies,
+    /// Links of publishers behind this number.
+    PublisherLinks(u64),
     Messages,
     End,
 }
@@ -133,8 +135,12 @@ impl Core {
                 facts.extend(self.redrives.facts());
                 facts.extend(self.memos.facts(|queue| self.is_kept(queue)));
                 facts.extend(self.events.facts());
-                CopyStep::Messages
+                CopyStep::PublisherLinks(0)
             }
+            CopyStep::PublisherLinks(after) => match self.copy_publisher_links(after, facts) {
+                Some(last) => CopyStep::PublisherLinks(last),
+                None => CopyStep::Messages,
+            },
             CopyStep::Messages => {
                 if self.copy_queues(now, snapshot, &mut slice) {
                     CopyStep::Messages

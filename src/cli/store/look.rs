@@ -167,6 +167,7 @@ impl VhostReading {
                 | Fact::VhostDeaths(_)
                 | Fact::Redrive(_)
                 | Fact::Memo(_)
+                | Fact::PublisherLink(_)
                 | Fact::Registry(_) => {}
             }
         }

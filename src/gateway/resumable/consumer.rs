@@ -33,11 +33,9 @@ pub(super) fn lifetime(
     timeout_s: u32,
 ) -> Option<(ExpiryPolicy, NonZeroU32)> {
     let (expiry, timeout_s) = match policy.map(Symbol::as_str) {
-        Some("link-detach") => (ExpiryPolicy::LinkDetach, timeout_s),
-        None | Some("session-end") => (ExpiryPolicy::SessionEnd, timeout_s),
-        Some("connection-close") => (ExpiryPolicy::ConnectionClose, timeout_s),
+        None => (ExpiryPolicy::SessionEnd, timeout_s),
         Some("never") => (ExpiryPolicy::ConnectionClose, TIMEOUT_MAX_S),
-        Some(_) => return None,
+        Some(word) => (ExpiryPolicy::from_word(word)?, timeout_s),
     };
     Some((expiry, NonZeroU32::new(timeout_s.min(TIMEOUT_MAX_S))?))
 }

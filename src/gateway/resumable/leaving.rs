@@ -2,11 +2,12 @@
 
 use super::Resumable;
 use crate::base::Millis;
-use crate::broker::Effect;
 use crate::broker::recovery::LinkEnd;
+use crate::broker::{Command, Effect, PublisherCommand};
 use crate::gateway::Gateway;
 use crate::gateway::connection::AwaitedAnswer;
 use crate::gateway::links::{Link, LinkKind};
+use crate::gateway::work::Work;
 use crate::link::{LinkHandle, SessionHandle};
 use crate::wire::performative::{Error, LinkError};
 
@@ -54,7 +55,8 @@ impl Gateway {
         match end {
             LinkEnd::Closed => {
                 let links = &self.environment.resumable;
-                links.forget(&resumable.key, resumable.owner);
+                let number = links.forget(&resumable.key, resumable.owner);
+                self.forget_link(number);
             }
             LinkEnd::Detached | LinkEnd::SessionEnded | LinkEnd::ConnectionClosed => {
                 let begins = resumable.expiry.begins(end).then_some(now);
@@ -81,7 +83,17 @@ impl Gateway {
         if let Some(departed) = closing.next() {
             departed.closing = None;
             let Resumable { key, owner, .. } = &*departed.resumable;
-            self.environment.resumable.forget(key, *owner);
+            let number = self.environment.resumable.forget(key, *owner);
+            self.forget_link(number);
+        }
+    }
+
+    /// Tells the core that the journal need not keep a link any more.
+    fn forget_link(&mut self, number: Option<u64>) {
+        let forget = number.map(|link| PublisherCommand::Forget { link });
+        let work = forget.map(|forget| Work::Command(Command::Publisher(forget)));
+        if let Some(work) = work {
+            self.batch.push(work);
         }
     }
 

@@ -10,7 +10,7 @@
 //! The connection on which a message arrived is told its outcome by the core, and notes it here: also
 //! when the link is attached elsewhere by then, or nowhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,6 +25,11 @@ use crate::base::plant::{Plant, is_planted};
 use crate::base::{Charge, ConnectionId, Lsn, Millis, PublisherId, Serial};
 use crate::broker::PublishOutcome;
 use crate::wire::performative::{DeliveryState, DeliveryTag};
+
+/// Settled deliveries that the journal learns of with one message, at most.
+const SETTLED_TOLD_MAX: usize = 64;
+/// Memory of the tag of such a delivery, about, in bytes.
+const SETTLED_BYTES: u64 = 64;
 
 /// The attached link of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +54,8 @@ pub(in crate::gateway) type Undecided = Option<(Decision, Lsn)>;
 /// A publisher's link that outlives its connection.
 #[derive(Debug)]
 pub(in crate::gateway) struct ResumableLink {
+    /// Its number in the journal; none: it ends with the broker.
+    number: Option<u64>,
     state: RankedMutex<rank::ResumableLink, State>,
     of_user: Arc<OfUser>,
 }
@@ -71,6 +78,8 @@ struct State {
     arrived: BTreeMap<(PublisherId, u32), DeliveryTag>,
     /// Deliveries by their delivery-id on the attached link.
     here: BTreeMap<u32, DeliveryTag>,
+    /// Tags of deliveries that are settled, which the journal has to learn.
+    settled: BTreeSet<DeliveryTag>,
     /// Credit that was given last: as many deliveries may come, and count already.
     given: u32,
     charge: Charge,
@@ -130,7 +139,7 @@ pub(in crate::gateway) enum ToTell {
 impl ResumableLink {
     pub(super) fn new(
         owner: Owner,
-        timeout_s: u32,
+        (number, timeout_s): (Option<u64>, u32),
         (charge, of_user): (Charge, Arc<OfUser>),
     ) -> Self {
         let state = State {
@@ -139,13 +148,63 @@ impl ResumableLink {
             deliveries: BTreeMap::new(),
             arrived: BTreeMap::new(),
             here: BTreeMap::new(),
+            settled: BTreeSet::new(),
             given: 0,
             charge,
         };
         Self {
+            number,
             state: RankedMutex::new(state),
             of_user,
         }
+    }
+
+    /// A link of a broker before, with its unsettled deliveries. Its time begins now.
+    pub(super) fn restored(
+        now: Millis,
+        (number, timeout_s): (u64, u32),
+        unsettled: impl Iterator<Item = (DeliveryTag, PublishOutcome)>,
+        (charge, of_user): (Charge, Arc<OfUser>),
+    ) -> Self {
+        let nobody = (ConnectionId(0), PublisherId(0));
+        let (connection, publisher) = nobody;
+        let owner = Owner {
+            connection,
+            publisher,
+        };
+        let terms = (Some(number), timeout_s);
+        let link = Self::new(owner, terms, (charge, of_user));
+        let mut state = link.state.lock();
+        for (tag, outcome) in unsettled {
+            let delivery = Delivery {
+                arrived: (publisher, 0),
+                decision: Some((Decision::Published(outcome), Lsn(0))),
+                here: None,
+                is_second: true,
+            };
+            link.add(&mut state, tag, delivery);
+        }
+        drop(state);
+        link.suspend(owner, Some(now));
+        link
+    }
+
+    /// Its number in the journal; none: it ends with the broker.
+    pub(in crate::gateway) const fn number(&self) -> Option<u64> {
+        self.number
+    }
+
+    /// Takes the tags of deliveries that are settled, some at a time, to be told with a message: first that
+    /// which has its tag.
+    pub(in crate::gateway) fn take_settled(&self, tag: DeliveryTag) -> Vec<DeliveryTag> {
+        let State {
+            settled, charge, ..
+        } = &mut *self.state.lock();
+        let own = settled.take(&tag).into_iter();
+        let others = std::iter::from_fn(|| settled.pop_first());
+        let taken: Vec<_> = own.chain(others).take(SETTLED_TOLD_MAX).collect();
+        charge.shrink(SETTLED_BYTES * taken.len() as u64);
+        taken
     }
 
     /// Attaches it: deliveries that the publisher has settled are gone. Returns the others, and who had
@@ -209,13 +268,17 @@ impl ResumableLink {
             here: Some(id.0),
             is_second,
         };
-        state.deliveries.insert(tag, delivery);
         state.arrived.insert(arrived, tag);
         state.here.insert(id.0, tag);
+        self.add(&mut state, tag, delivery);
+        Ok(())
+    }
+
+    fn add(&self, state: &mut State, tag: DeliveryTag, delivery: Delivery) {
+        state.deliveries.insert(tag, delivery);
         state.charge.grow(RESUMABLE_DELIVERY_BYTES);
         let bytes = RESUMABLE_DELIVERY_BYTES;
         self.of_user.bytes.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Notes what became of a message, by the link and the delivery-id that it arrived with.
@@ -232,7 +295,12 @@ impl ResumableLink {
         let place = state.place;
         let delivery = state.deliveries.get_mut(&tag);
         let Some(delivery) = delivery.filter(|delivery| delivery.arrived == arrived) else {
-            return ToTell::Nobody; // settled before
+            // It was settled before, and its tag may be that of another delivery by now.
+            let is_known = state.deliveries.contains_key(&tag);
+            if !is_known && may_be_kept(decision) {
+                self.note_settled(&mut state, tag);
+            }
+            return ToTell::Nobody;
         };
         delivery.decision = Some((decision.clone(), lsn));
         let (Some(here), Place::Attached(owner)) = (delivery.here, place) else {
@@ -385,6 +453,13 @@ impl ResumableLink {
         state.arrived.clear();
     }
 
+    /// Notes that the journal is to learn that a delivery is settled.
+    fn note_settled(&self, state: &mut State, tag: DeliveryTag) {
+        if self.number.is_some() && state.settled.insert(tag) {
+            state.charge.grow(SETTLED_BYTES);
+        }
+    }
+
     fn remove(&self, state: &mut State, tag: DeliveryTag) {
         let Some(delivery) = state.deliveries.remove(&tag) else {
             return;
@@ -392,10 +467,22 @@ impl ResumableLink {
         if let Some(here) = delivery.here {
             state.here.remove(&here);
         }
+        let decision = delivery.decision.as_ref();
+        if decision.is_some_and(|(it, _)| may_be_kept(it)) {
+            self.note_settled(state, tag);
+        }
         state.charge.shrink(RESUMABLE_DELIVERY_BYTES);
         let bytes = RESUMABLE_DELIVERY_BYTES;
         self.of_user.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
+}
+
+/// Whether the journal may have the decision.
+const fn may_be_kept(decision: &Decision) -> bool {
+    matches!(
+        decision,
+        Decision::Published(PublishOutcome::Accepted | PublishOutcome::QueueFull { .. })
+    )
 }
 
 /// Number of deliveries that these bytes are enough for.

@@ -3,7 +3,8 @@
 //!
 //! Promised to a link whose target expires later than its connection, and whose deliveries its publisher
 //! settles after their outcome (`rcv-settle-mode` second): else the broker would forget an outcome that
-//! may not have arrived. Not over a restart of the broker.
+//! may not have arrived. Over a restart of the broker if the target asks for that (`durable` 2,
+//! unsettled-state) and there is a journal: then the core notes with each message what became of it.
 //!
 //! Read first: [`link`], one such link; then [`table`], all of them. What the core keeps of consumers'
 //! links is named on the wire in [`consumer`]; their ends are in [`leaving`].
@@ -25,7 +26,8 @@ use super::publisher::{Destination, verdict};
 use super::work::Work;
 use crate::base::limits::RESUMABLE_TIMEOUT_MAX_MS;
 use crate::base::{ConnectionId, Lsn, PublisherId, Serial};
-use crate::broker::recovery::ExpiryPolicy;
+use crate::broker::publisher_link::{KeptPublish, PublisherLink};
+use crate::broker::recovery::{self, ExpiryPolicy};
 use crate::broker::{Command, Effect, PublishOutcome, PublisherCommand, PublisherNews};
 use crate::link::{Arrived, LinkHandle, Resumed, Tagged};
 use crate::wire::performative::{
@@ -41,6 +43,8 @@ use table::{Claim, LinkKey, Wanted};
 
 /// Longest time that a link is kept after its connection, in seconds as termini have it.
 const TIMEOUT_MAX_S: u32 = RESUMABLE_TIMEOUT_MAX_MS / 1_000;
+/// The durability of a terminus that keeps which deliveries are unsettled. [AMQP 3.5.5]
+const UNSETTLED_STATE: u32 = 2;
 
 /// What an attach asks for, until it is answered.
 #[derive(Debug)]
@@ -94,6 +98,7 @@ impl Gateway {
         tags.sort_unstable();
         let wanted = Wanted {
             timeout_s: timeout_s.get(),
+            is_durable: target.durable == UNSETTLED_STATE && self.environment.has_journal(),
             tags,
             is_incomplete: attach.incomplete_unsettled,
         };
@@ -118,7 +123,7 @@ impl Gateway {
             mut target,
         } = asked;
         let link = self.links.by_handle(handle)?;
-        let owner = owner_of(self.id, link.id);
+        let (id, owner) = (link.id.publisher(), owner_of(self.id, link.id));
         let key = LinkKey {
             vhost: self.vhost.clone()?,
             user: self.login.as_ref().map(|login| login.user.clone())?,
@@ -135,6 +140,7 @@ impl Gateway {
         let LinkKind::Publisher(publisher) = &mut link.kind else {
             return None;
         };
+        let number = resumable.number();
         publisher.resumable = Some(Box::new(Resumable {
             key,
             expiry,
@@ -151,6 +157,11 @@ impl Gateway {
         if let Some(from) = stolen_from {
             self.tell_stolen(from);
         }
+        if let Some(number) = number {
+            self.keep_link(id, (number, wanted.timeout_s));
+        }
+        let is_durable = wanted.is_durable && number.is_some();
+        target.durable = if is_durable { UNSETTLED_STATE } else { 0 };
         target.expiry_policy = Some(Symbol::from(expiry.as_str()));
         target.timeout_s = wanted.timeout_s;
         Some(AttachAnswer {
@@ -159,6 +170,25 @@ impl Gateway {
             unsettled,
             ..AttachAnswer::default()
         })
+    }
+
+    /// Tells the core that the journal is to keep what is accepted on a link.
+    fn keep_link(&mut self, id: PublisherId, (number, timeout_s): (u64, u32)) {
+        let Some(Resumable { key, expiry, .. }) = self.resumable(id) else {
+            return;
+        };
+        let link = PublisherLink {
+            number,
+            key: recovery::LinkKey {
+                user: key.user.clone(),
+                container: key.container.clone(),
+                link: key.link.clone(),
+            },
+            expiry: *expiry,
+            timeout_s,
+        };
+        let keep = PublisherCommand::Keep(Box::new(link));
+        self.batch.push(Work::Command(Command::Publisher(keep)));
     }
 
     /// Detaches the older end of a link that was attached again. [AMQP 2.6.1]
@@ -210,7 +240,19 @@ impl Gateway {
         match (taken, way) {
             (Ok(()), Ok((way, message))) => {
                 let publish = self.publish_of(id, (delivery_id, settled), way, message);
-                self.batch.push(Work::Command(Command::Publish(publish)));
+                let command = match link.number() {
+                    None => Command::Publish(publish),
+                    Some(number) => {
+                        let settled = link.take_settled(tag).into_iter();
+                        Command::PublishKept(Box::new(KeptPublish {
+                            publish,
+                            link: number,
+                            tag: tag.as_slice().into(),
+                            settled: settled.map(|tag| tag.as_slice().into()).collect(),
+                        }))
+                    }
+                };
+                self.batch.push(Work::Command(command));
                 self.count_published(id, settled);
             }
             (Ok(()), Err(refusal)) => {

@@ -12,7 +12,9 @@ use crate::base::limits::{
 };
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Gauge, Millis, Name};
+use crate::broker::publisher_link::outcome_of;
 use crate::broker::registry::RegistryFact;
+use crate::broker::{Core, PublishOutcome};
 use crate::wire::performative::DeliveryTag;
 
 /// What names a link that outlives its connection: the two containers, of which the broker's is the
@@ -30,6 +32,8 @@ pub(in crate::gateway) struct LinkKey {
 pub(in crate::gateway) struct Wanted {
     /// How long it is kept once its expiry has begun, in seconds.
     pub(in crate::gateway) timeout_s: u32,
+    /// Whether it is to outlive the broker, which can keep it.
+    pub(in crate::gateway) is_durable: bool,
     /// The deliveries that the publisher has not settled, in the order of their tags.
     pub(in crate::gateway) tags: Vec<DeliveryTag>,
     /// Whether these are not all of them.
@@ -56,6 +60,8 @@ pub(in crate::gateway) struct ResumableLinks {
 struct Table {
     links: BTreeMap<LinkKey, Arc<ResumableLink>>,
     users: BTreeMap<Name, Arc<OfUser>>,
+    /// The number that was last given to a link which outlives the broker.
+    last_number: u64,
 }
 
 impl ResumableLinks {
@@ -68,7 +74,11 @@ impl ResumableLinks {
         wanted: &Wanted,
     ) -> Option<Claim> {
         let mut table = self.table.lock();
-        let Table { links, users } = &mut *table;
+        let Table {
+            links,
+            users,
+            last_number,
+        } = &mut *table;
         if let Some(link) = links.get(key) {
             let link = Arc::clone(link);
             let (unsettled, stolen_from) = link.attach(owner, wanted);
@@ -86,10 +96,10 @@ impl ResumableLinks {
             return None;
         }
         of_user.links.fetch_add(1, Ordering::Relaxed);
-        let texts = [&key.vhost, &key.user, &key.container, &key.link];
-        let texts_bytes: usize = texts.iter().map(|text| text.len()).sum();
-        let charge = gauge.charge(RESUMABLE_DELIVERY_BYTES + texts_bytes as u64);
-        let link = ResumableLink::new(owner, wanted.timeout_s, (charge, Arc::clone(of_user)));
+        let kept = (gauge.charge(key.kept_bytes()), Arc::clone(of_user));
+        *last_number += u64::from(wanted.is_durable);
+        let number = wanted.is_durable.then_some(*last_number);
+        let link = ResumableLink::new(owner, (number, wanted.timeout_s), kept);
         let link = Arc::new(link);
         links.insert(key.clone(), Arc::clone(&link));
         Some(Claim {
@@ -99,12 +109,54 @@ impl ResumableLinks {
         })
     }
 
-    /// Forgets a link that its owner closed.
-    pub(in crate::gateway) fn forget(&self, key: &LinkKey, owner: Owner) {
+    /// Takes over the links of a vhost from a broker before. Returns the numbers of those that are not kept
+    /// any more: newer ones have their names.
+    pub(in crate::gateway) fn restore_all(
+        &self,
+        (now, gauge): (Millis, &Gauge),
+        core: &Core,
+    ) -> Vec<u64> {
+        let links = core.publisher_links().filter_map(|(link, unsettled)| {
+            let broker_key = &link.key;
+            let key = LinkKey {
+                vhost: core.vhost().clone(),
+                user: broker_key.user.clone(),
+                container: broker_key.container.clone(),
+                link: broker_key.link.clone(),
+            };
+            let unsettled = unsettled.filter_map(|(tag, not_accepted)| {
+                let outcome = outcome_of(not_accepted.clone());
+                Some((DeliveryTag::new(tag)?, outcome))
+            });
+            self.restore((now, gauge), key, (link.number, link.timeout_s), unsettled)
+        });
+        links.collect()
+    }
+
+    /// Adds a link of the broker before, with its unsettled deliveries. Returns the number of an older one of that name, which is not kept any more.
+    fn restore(
+        &self,
+        (now, gauge): (Millis, &Gauge),
+        key: LinkKey,
+        terms: (u64, u32),
+        unsettled: impl Iterator<Item = (DeliveryTag, PublishOutcome)>,
+    ) -> Option<u64> {
         let mut table = self.table.lock();
-        if table.links.get(key).is_some_and(|link| link.close(owner)) {
-            table.remove(key);
-        }
+        table.last_number = table.last_number.max(terms.0);
+        let older = table.remove(&key);
+        let of_user = table.users.entry(key.user.clone()).or_default();
+        of_user.links.fetch_add(1, Ordering::Relaxed);
+        let kept = (gauge.charge(key.kept_bytes()), Arc::clone(of_user));
+        let link = ResumableLink::restored(now, terms, unsettled, kept);
+        table.links.insert(key, Arc::new(link));
+        older
+    }
+
+    /// Forgets a link that its owner closed. Returns its number in the journal, if it has one.
+    pub(in crate::gateway) fn forget(&self, key: &LinkKey, owner: Owner) -> Option<u64> {
+        let mut table = self.table.lock();
+        let is_its = table.links.get(key).is_some_and(|link| link.close(owner));
+        is_its.then(|| table.remove(key)).flatten()
     }
 
     /// Forgets all links of a vhost or user that was deleted.
@@ -122,16 +174,28 @@ impl ResumableLinks {
     }
 
     /// Forgets the links whose time is over. To be called now and then: they take memory until then.
-    pub(in crate::gateway) fn expire(&self, now: Millis) {
+    /// Returns those that the journal has: vhost and number.
+    pub(in crate::gateway) fn expire(&self, now: Millis) -> Vec<(Name, u64)> {
         let mut table = self.table.lock();
         let links = table.links.iter();
         let gone: Vec<_> = links
             .filter(|(_, link)| link.is_over(now))
             .map(|(key, _)| key.clone())
             .collect();
-        for key in gone {
-            table.remove(&key);
-        }
+        let numbers = gone.into_iter().filter_map(|key| {
+            let number = table.remove(&key)?;
+            Some((key.vhost, number))
+        });
+        numbers.collect()
+    }
+}
+
+impl LinkKey {
+    /// Memory of a link with it and without deliveries, about.
+    fn kept_bytes(&self) -> u64 {
+        let texts = [&self.vhost, &self.user, &self.container, &self.link];
+        let texts_bytes: usize = texts.iter().map(|text| text.len()).sum();
+        RESUMABLE_DELIVERY_BYTES + texts_bytes as u64
     }
 }
 
@@ -144,15 +208,15 @@ impl ResumableLinks {
 }
 
 impl Table {
-    fn remove(&mut self, key: &LinkKey) {
-        let Some(link) = self.links.remove(key) else {
-            return;
-        };
+    /// Forgets a link. Returns its number in the journal, if it has one.
+    fn remove(&mut self, key: &LinkKey) -> Option<u64> {
+        let link = self.links.remove(key)?;
         link.clear();
         if let Entry::Occupied(of_user) = self.users.entry(key.user.clone())
             && of_user.get().links.fetch_sub(1, Ordering::Relaxed) == 1
         {
             of_user.remove();
         }
+        link.number()
     }
 }

@@ -128,7 +128,7 @@ pub(super) struct Client {
 }
 
 /// Who may do what: `guest` everything, `limited` names that begin with `mine`.
-fn registry() -> Registry {
+pub(super) fn registry() -> Registry {
     let default = Name::from(DEFAULT_VHOST);
     let mut registry = Registry::new(default.clone(), ["guest", "limited"].map(Name::from));
     for name in [default.clone(), Name::from("closed")] {

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use super::*;
 use crate::base::Timestamp;
 use crate::broker::death_counts::{DeathCount, DeathOutcome};
+use crate::broker::memo::ImportMark;
+use crate::broker::publisher_link::KeptDelivery;
 use crate::deaths::Reason;
 use crate::message::{KeyRule, Message, Route};
 use crate::store::sim_disk::SimDisk;
@@ -66,6 +68,8 @@ fn words(record: &Record) -> Vec<String> {
         }
         Fact::Removed { queue, .. } => format!("out {}", queue.0),
         Fact::Changed { queue, body, .. } => format!("changed {} {body:?}", queue.0),
+        Fact::PublisherLink(_) => "accepted".to_owned(),
+        Fact::Memo(_) => "imported".to_owned(),
         other => format!("{other:?}"),
     };
     record.facts.iter().map(word).collect()
@@ -369,4 +373,50 @@ fn a_record_that_is_let_go_takes_no_other_with_it_that_has_its_body_by_now() {
     let kept = live_bytes(&[]);
     assert!(kept > 0);
     assert_eq!(live_bytes(&[3]), kept);
+}
+
+/// Else a start would tell that it is somewhere, and it would not be, if only the first record is written.
+#[test]
+fn what_says_that_a_message_is_somewhere_goes_with_its_body() {
+    let says = || {
+        let accepted = KeptDelivery {
+            link: 1,
+            delivery: Some((Box::from(*b"a"), None)),
+            settled: Vec::new(),
+        };
+        let imported = ImportMark {
+            id: Name::from("i"),
+            queue: Q,
+            line: 1,
+            at: Timestamp(1),
+        };
+        [
+            Fact::PublisherLink(PublisherLinkFact::Decided(Box::new(accepted))),
+            Fact::Memo(MemoFact::Imported(imported)),
+        ]
+    };
+    let entered = || {
+        let mut facts = vec![inserted(&[Q], Body::Named)];
+        facts.extend(says());
+        facts
+    };
+    let death = |body| vec![removed(Q, 2), inserted(&[DEAD], body)];
+    let here = ["in [3] Named", "accepted", "imported"];
+    check(
+        vec![entered(), death(Body::At(Lsn(2)))],
+        &[],
+        &[&here],
+        &[(DEAD, 2, 3)],
+    );
+    let here = ["in [3] Carried", "accepted", "imported"];
+    check(vec![entered(), death(Body::Carried)], &[], &[&here], &[]);
+    // A message that was settled is nowhere any more: that it was accepted stays true.
+    let records = vec![entered(), vec![removed(Q, 2)]];
+    check(records, &[], &[&["accepted", "imported"]], &[]);
+    // One of two copies that moves stays in the record, where it is true that both are somewhere.
+    let mut both = vec![inserted(&[Q, OTHER], Body::Named)];
+    both.extend(says());
+    let records = vec![both, vec![removed(Q, 2), inserted(&[DEAD], Body::Carried)]];
+    let first = ["in [1, 2] Named", "accepted", "imported"];
+    check(records, &[], &[&first, &["out 1", "in [3] Carried"]], &[]);
 }

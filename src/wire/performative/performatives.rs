@@ -432,6 +432,9 @@ impl Composite for Source {
 pub struct Target {
     /// The address of the node; none: the anonymous terminus, where each message has its own.
     pub address: Option<String>,
+    /// What of the terminus outlives its broker: 0 nothing, 2 which deliveries are unsettled. Of a
+    /// peer's it is what is asked for. [AMQP 3.5.5]
+    pub durable: u32,
     /// When the terminus is forgotten. Of a peer's it is what is asked for. [AMQP 3.5.6]
     pub expiry_policy: Option<Symbol>,
     /// How long after that it is kept, in seconds. Of a peer's it is what is asked for.
@@ -453,6 +456,7 @@ impl Composite for Target {
         list.skip(3)?;
         let target = Self {
             address,
+            durable: 0,
             expiry_policy: None,
             timeout_s: 0,
             dynamic: list.optional("dynamic", Reader::bool)?.unwrap_or(false),
@@ -464,7 +468,7 @@ impl Composite for Target {
 
     fn write(&self, list: &mut ListWriter<'_>) {
         list.field(self.address.as_deref(), write_string);
-        list.nulls(1);
+        list.field((self.durable > 0).then_some(self.durable), write_uint);
         let policy = self.expiry_policy.as_ref().map(Symbol::as_str);
         list.field(policy, write_symbol);
         list.field((self.timeout_s > 0).then_some(self.timeout_s), write_uint);

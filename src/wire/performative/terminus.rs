@@ -101,6 +101,7 @@ pub(super) fn note_target_lifetime(encoded: &[u8], target: &mut Target) -> Resul
         };
         let mut value = Reader::new(raw);
         match index {
+            DURABLE => target.durable = value.uint().unwrap_or_default(),
             EXPIRY_POLICY => target.expiry_policy = value.symbol().ok().map(Symbol::from),
             TIMEOUT => target.timeout_s = value.uint().unwrap_or_default(),
             _ => {}

@@ -78,6 +78,7 @@ impl Restoring {
             Fact::Redrive(fact) => self.core.redrives.restore(self.now, fact),
             Fact::Memo(MemoFact::EventNumbers { below }) => self.core.events.restore(*below),
             Fact::Memo(fact) => self.core.memos.restore(fact),
+            Fact::PublisherLink(fact) => self.core.restore_publisher_link(fact),
             Fact::Topology(fact) => self.topology(fact),
             // The registry is beside all vhosts; its facts are applied by `RestoringAll`.
             Fact::Registry(_) => {}

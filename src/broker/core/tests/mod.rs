@@ -24,6 +24,7 @@ mod outcomes;
 mod paging;
 mod pieces;
 mod policies;
+mod publisher_links;
 mod quarantine;
 mod recovery;
 mod redrive;

@@ -2,6 +2,7 @@
 
 mod consumers;
 mod cuts;
+mod restarts;
 mod world;
 
 use std::collections::BTreeMap;

@@ -59,6 +59,8 @@ pub(super) struct Answered {
     pub(super) is_refused: bool,
     /// How long it is kept after its connection.
     pub(super) timeout_s: Option<u32>,
+    /// It outlives the broker, too.
+    pub(super) durable: bool,
     /// The delivery-tags of its map.
     pub(super) unsettled: Vec<Vec<u8>>,
     pub(super) is_incomplete: bool,
@@ -240,7 +242,7 @@ fn write_terminus(out: &mut Vec<u8>, code: u64, attaching: &Attaching<'_>, is_na
         let Some(recovery) = attaching.recovery else {
             return 1;
         };
-        wire::write_uint(out, 0);
+        wire::write_uint(out, if recovery.durable { 2 } else { 0 });
         wire::write_symbol(out, "connection-close");
         wire::write_uint(out, recovery.timeout_s);
         4
@@ -520,10 +522,12 @@ fn attach_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
     list.skip(2)?;
     let (source, target) = (list.described()?, list.described()?);
     let terminus = if receives { target } else { source };
-    let (is_refused, mut timeout_s) = (terminus.is_none(), None);
+    let (is_refused, mut timeout_s, mut durable) = (terminus.is_none(), None, false);
     if let Some(mut terminus) = terminus {
         let mut fields = terminus.value.list()?;
-        fields.skip(3)?;
+        fields.skip(1)?;
+        durable = fields.uint()?.is_some_and(|durable| durable > 0);
+        fields.skip(1)?;
         timeout_s = fields.uint()?;
     }
     let mut unsettled = Vec::new();
@@ -538,6 +542,7 @@ fn attach_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
         receives,
         is_refused,
         timeout_s,
+        durable,
         unsettled,
         is_incomplete: list.bool()?.unwrap_or_default(),
         count: list.uint()?,

@@ -84,6 +84,8 @@ pub(super) struct Ledger {
     /// Whether a policy of this world isolated suspects: what a lost connection held may not have
     /// failed then, whatever its consumer said of it.
     pub(super) isolates: bool,
+    /// A message that the broker had, and that its publisher had to send again.
+    pub(super) doubled: Option<u64>,
     /// The message that a replay tells about on stderr.
     pub(super) watched: Option<u64>,
     pub(super) deliveries: u64,
@@ -121,6 +123,19 @@ impl Ledger {
         };
         self.messages.insert(id, known);
         id
+    }
+
+    /// A message is sent once more, since the broker did not take it.
+    pub(super) fn send_anew(&mut self, id: u64) {
+        self.tell_of(id, &"sent anew");
+        let Some(known) = self.messages.get_mut(&id) else {
+            return;
+        };
+        if known.durable && (known.at_start.unwrap_or(0) > 0 || known.confirmed > 0) {
+            self.doubled.get_or_insert(id);
+        }
+        known.at_start = None;
+        known.confirmed = 0;
     }
 
     pub(super) fn tell(&mut self, id: u64, outcome: Outcome) -> Result<(), String> {
@@ -241,6 +256,11 @@ impl Ledger {
     pub(super) fn check(&mut self, present: &Present, counted: Counted) -> Result<(), String> {
         if let Some(id) = self.watched {
             self.tell_of(id, &present.get(&id));
+        }
+        if let Some(id) = self.doubled {
+            return Err(format!(
+                "[AMQP 2.6.13] message {id} came, and its publisher had to send it anew"
+            ));
         }
         self.check_places(present)?;
         let (mut missing, mut most, mut unexplained) = (0, 0, 0);

@@ -445,7 +445,7 @@ impl Machine {
         // Large messages that arrive are more than this: they are let in one after the other.
         let mut kept_bytes = self.node.alarms.connections().bytes();
         if self.shape.resumes {
-            self.node.environment.expire_links(self.now().mono);
+            self.node.expire_links();
             kept_bytes += LINKS_BYTES; // that outlived their connections
         }
         let _ = self.watch.look(Limits {

@@ -35,6 +35,8 @@ pub(super) enum Again {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recovery {
     pub(super) timeout_s: u32,
+    /// It outlives the broker, too.
+    pub(super) durable: bool,
     pub(super) open: BTreeMap<u64, Open>,
     pub(super) again: VecDeque<(u64, Again)>,
     /// Deliveries from before that were not resumed yet, by their tags.
@@ -60,6 +62,11 @@ impl Kept {
         now.since(self.since) + MARGIN_MS >= u64::from(self.recovery.timeout_s) * 1_000
     }
 
+    /// Whether it outlives the broker.
+    pub(super) const fn is_durable(&self) -> bool {
+        self.recovery.durable
+    }
+
     fn has_any(&self) -> bool {
         !self.recovery.open.is_empty() || !self.recovery.held.is_empty()
     }
@@ -78,10 +85,10 @@ impl Recovery {
     /// Compares what the client has with what the broker answered. Returns the messages that the client had
     /// not decided about and the broker does not keep.
     fn compare(&mut self, sends: bool, answered: &Answered) -> Result<Vec<u64>, String> {
-        if answered.timeout_s != Some(self.timeout_s) {
+        if (answered.timeout_s, answered.durable) != (Some(self.timeout_s), self.durable) {
+            let (durable, timeout_s) = (self.durable, self.timeout_s);
             return Err(format!(
-                "[AMQP 3.5.6] asked to be kept for {} s: {answered:?}",
-                self.timeout_s
+                "[AMQP 3.5.5, 3.5.6] to be kept for {timeout_s} s, durable {durable}: {answered:?}"
             ));
         }
         let has = |tag: &[u8]| answered.unsettled.iter().any(|theirs| theirs == tag);
@@ -211,24 +218,22 @@ impl Client {
         held.any(|held| held.message == message && held.outcome.is_none())
     }
 
-    /// Sends a publish of the link once more. False if it cannot be sent now.
-    fn send_again(&mut self, handle: u32) -> bool {
+    /// Sends a publish of the link once more: which, and how. None if it cannot be sent now.
+    fn send_again(&mut self, handle: u32) -> Option<(u64, Again)> {
         let next = self.session.as_ref().and_then(|session| {
             let recovery = session.links.get(&handle)?.recovery.as_ref()?;
             let (message, again) = *recovery.again.front()?;
             let payload = recovery.open.get(&message)?.payload.clone();
             Some((message, again, payload))
         });
-        let Some((message, again, payload)) = next else {
-            return false;
-        };
+        let (message, again, payload) = next?;
         let payload = if again == Again::Anew {
             payload
         } else {
             Vec::new()
         };
         if !self.may_send(handle, payload.len()) {
-            return false;
+            return None;
         }
         let settled = again == Again::Settled;
         let sent = Sent {
@@ -243,7 +248,7 @@ impl Client {
                 recovery.open.remove(&message);
             }
         }
-        true
+        Some((message, again))
     }
 
     pub(super) fn recovery(&mut self, handle: u32) -> Option<&mut Recovery> {
@@ -316,8 +321,11 @@ impl World {
         for handle in self.handles(client, |role| {
             matches!(role, Role::Publisher { .. } | Role::Consumer { .. })
         }) {
-            while self.clients[client].send_again(handle) {
+            while let Some((message, again)) = self.clients[client].send_again(handle) {
                 self.resumed += 1;
+                if again == Again::Anew {
+                    self.ledger.send_anew(message);
+                }
             }
             if self.clients[client].is_to_attach_again(handle) && self.random.one_in(3) {
                 self.clients[client].detach(handle, false);
