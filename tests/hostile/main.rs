@@ -34,7 +34,7 @@ use support::RunningBroker;
 /// Runs `attack` against a broker of its own with the canary beside it, and prints what it cost as a
 /// row of the table in docs/PERFORMANCE.md.
 fn under_attack<Attack: FnOnce(&RunningBroker)>(arguments: &[&str], attack: Attack) -> Cost {
-    let mut broker = RunningBroker::start(&[&["--in-memory"], arguments].concat());
+    let mut broker = RunningBroker::start(arguments);
     let canary = Canary::start(broker.port);
     let meter = Meter::start(&broker);
     attack(&broker);
