@@ -121,6 +121,12 @@ impl World {
         if !self.trial.has(Fault::Transactions) || self.quiet {
             return None;
         }
+        if self
+            .handles(client, |role| *role == Role::Coordinator)
+            .is_empty()
+        {
+            return None; // its link is being detached, and they with it
+        }
         let open = self.clients[client].transactions.clone();
         let picked = self.random.pick(&open).cloned();
         picked.filter(|_| self.random.one_in(2))
