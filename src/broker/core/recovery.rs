@@ -60,6 +60,9 @@ pub(super) struct Terms {
     recovering: Option<Recovering>,
     /// Deliveries that its consumer knows of and that are to be sent again, in order.
     resend: VecDeque<Acquisition>,
+    /// Deliveries that were sent again since the link was attached: its consumer has each of them, also if
+    /// this one does not reach it.
+    resent: BTreeSet<Acquisition>,
     /// Deliveries of which others may have the message by now, whatever its consumer says.
     restate: VecDeque<Acquisition>,
     /// Whether its consumer gets nothing new until it attaches again, since it did not tell all that it
@@ -176,7 +179,8 @@ impl Terms {
         let recovering = self.recovering.as_ref();
         let known = recovering.map_or(0, |it| it.known.capacity());
         let held = recovering.map_or(0, |it| it.held.len());
-        let kept = self.late.len() + self.resend.len() + self.restate.len() + held;
+        let sent = self.resend.len() + self.resent.len() + self.restate.len();
+        let kept = self.late.len() + sent + held;
         let known_bytes = known * size_of::<(Acquisition, Option<Outcome>)>();
         let bytes = RESUMABLE_DELIVERY_BYTES + (2 * texts_bytes + known_bytes) as u64;
         self.charge.set(bytes + ACQUISITION_BYTES * kept as u64);
@@ -297,6 +301,7 @@ impl Core {
         }
         terms.recovering = None;
         terms.resend.clear();
+        terms.resent.clear();
         let unsaid = std::mem::take(&mut terms.restate);
         terms.late.extend(unsaid);
         terms.count();
@@ -471,6 +476,7 @@ impl Core {
             late: BTreeSet::new(),
             recovering: None,
             resend: VecDeque::new(),
+            resent: BTreeSet::new(),
             restate: VecDeque::new(),
             only_resumes: is_incomplete,
             is_resending: false,
@@ -652,6 +658,21 @@ impl Core {
         }
     }
 
+    /// Whether a consumer has a delivery from before its link was attached: it stays held, though it was sent
+    /// again and did not leave. Then it is sent again once more.
+    pub(super) fn keep_resent(&mut self, id: ConsumerId, acquisition: Acquisition) -> bool {
+        let consumer = self.clients.consumers.get_mut(&id);
+        let Some(terms) = consumer.and_then(|consumer| consumer.recovery.as_mut()) else {
+            return false;
+        };
+        let is_resent = terms.resent.remove(&acquisition);
+        if is_resent {
+            let at = terms.resend.partition_point(|other| *other < acquisition);
+            terms.resend.insert(at, acquisition);
+        }
+        is_resent
+    }
+
     /// Sends some deliveries again.
     pub(super) fn resend_slice(&mut self, turn: &mut Turn<'_>, id: ConsumerId) {
         for _ in 0..SLICE {
@@ -691,6 +712,7 @@ impl Core {
         };
         if !is_late {
             terms.resend.pop_front();
+            terms.resent.insert(acquisition);
         }
         terms.count();
         let slot = self.queues.get(&queue);

@@ -14,6 +14,7 @@ use super::{Core, Turn};
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId, Timestamp, invariant};
 use crate::broker::queue::{Growth, MessageState};
+use crate::broker::recovery::Acquisition;
 use crate::broker::redrive::Learned;
 use crate::broker::{Body, DropCause, Effect, Fact, Outcome, Settle, SettleRun};
 use crate::deaths::{Evidence, How, Reason};
@@ -447,13 +448,23 @@ impl Core {
             }
             return;
         };
-        let Some(queue) = self.queues.get_mut(&id) else {
+        let Some(queue) = self.queues.get(&id) else {
             return invariant!(broken, "the queue of a delivery that never left is there");
         };
         let Some(slot) = queue.messages.slot(position) else {
             invariant!(fatal, "a message whose delivery never left is in memory");
         };
         let late = queue.deadline_of(slot) <= turn.now.mono;
+        let acquisition = Acquisition {
+            position,
+            acquired: slot.acquired,
+        };
+        if self.keep_resent(consumer, acquisition) {
+            if let Some(session) = session {
+                self.wake_released(session);
+            }
+            return self.wake(consumer);
+        }
         let released = self.clients.release(consumer);
         let blocked = released.map(|session| self.clients.take_blocked_by_session(session));
         if late {
@@ -468,7 +479,7 @@ impl Core {
                     evidence: None,
                 },
             );
-        } else {
+        } else if let Some(queue) = self.queues.get_mut(&id) {
             queue.messages.requeue(position);
             queue.selecting.requeued(position);
             queue.growth = Growth::Grown;

@@ -188,6 +188,32 @@ fn what_a_lost_consumer_holds_is_nobody_elses_and_is_sent_again_as_far_as_it_kno
     assert_eq!(c.s.counts("q"), (0, 1, 0));
 }
 
+/// The simulation of whole brokers had another consumer get it: it was given back as one that never left.
+#[test]
+fn what_is_sent_again_and_does_not_leave_stays_with_its_consumer() {
+    let mut c = Client::new(&[], &["a", "b", "c"]);
+    c.attach(vec![]);
+    let held = c.positions(2);
+    c.lose();
+    let known = || vec![(held[0], None), (held[1], None)];
+    c.attach(known());
+    assert_eq!(c.take(3).len(), 3, "both again, and one that is new");
+    let consumer = c.consumer();
+    for position in [held[0], held[1], Position(held[1].0 + 1)] {
+        c.s.apply(Command::ReturnUnsent { consumer, position });
+    }
+    let again: Vec<_> = c.s.taken(consumer).iter().map(body_of).collect();
+    assert_eq!(again, ["a", "b", "c"], "its credit came back with them");
+    for position in [held[0], held[1], Position(held[1].0 + 1)] {
+        c.s.apply(Command::ReturnUnsent { consumer, position });
+        c.s.credit(consumer, 0);
+    }
+    c.lose();
+    assert_eq!(c.others(), ["c"]);
+    let told = c.attach(known()).unwrap();
+    assert_eq!(positions(&told.held), held);
+}
+
 #[test]
 fn outcomes_that_were_lost_with_the_connection_take_effect_when_it_comes_back() {
     let mut c = Client::new(
