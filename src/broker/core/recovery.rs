@@ -65,6 +65,8 @@ pub(super) struct Terms {
     resent: BTreeSet<Acquisition>,
     /// Deliveries of which others may have the message by now, whatever its consumer says.
     restate: VecDeque<Acquisition>,
+    /// Those whose state was sent: it may not reach its consumer, which says so when it comes back.
+    restated: BTreeSet<Acquisition>,
     /// Whether its consumer gets nothing new until it attaches again, since it did not tell all that it
     /// knows of. [AMQP 2.7.3]
     only_resumes: bool,
@@ -179,7 +181,8 @@ impl Terms {
         let recovering = self.recovering.as_ref();
         let known = recovering.map_or(0, |it| it.known.capacity());
         let held = recovering.map_or(0, |it| it.held.len());
-        let sent = self.resend.len() + self.resent.len() + self.restate.len();
+        let sent = self.resend.len() + self.resent.len();
+        let sent = sent + self.restate.len() + self.restated.len();
         let kept = self.late.len() + sent + held;
         let known_bytes = known * size_of::<(Acquisition, Option<Outcome>)>();
         let bytes = RESUMABLE_DELIVERY_BYTES + (2 * texts_bytes + known_bytes) as u64;
@@ -294,6 +297,9 @@ impl Core {
         let Some(mut terms) = consumer.recovery.take() else {
             return Some(consumer);
         };
+        let unsaid = std::mem::take(&mut terms.restate);
+        terms.late.extend(unsaid);
+        terms.late.append(&mut terms.restated);
         if end == LinkEnd::Closed || (consumer.held == 0 && terms.late.is_empty()) {
             self.recoveries.heirs.remove(&consumer.holder);
             self.recoveries.forget(&terms.key, id);
@@ -302,8 +308,6 @@ impl Core {
         terms.recovering = None;
         terms.resend.clear();
         terms.resent.clear();
-        let unsaid = std::mem::take(&mut terms.restate);
-        terms.late.extend(unsaid);
         terms.count();
         let begins = terms.expiry.begins(end);
         let due = begins.then(|| now.plus(terms.timeout_ms));
@@ -478,6 +482,7 @@ impl Core {
             resend: VecDeque::new(),
             resent: BTreeSet::new(),
             restate: VecDeque::new(),
+            restated: BTreeSet::new(),
             only_resumes: is_incomplete,
             is_resending: false,
             charge: self.options.kept.charge(0),
@@ -710,7 +715,9 @@ impl Core {
             (None, Some(held)) => (*held, false),
             (None, None) => return false,
         };
-        if !is_late {
+        if is_late {
+            terms.restated.insert(acquisition);
+        } else {
             terms.resend.pop_front();
             terms.resent.insert(acquisition);
         }

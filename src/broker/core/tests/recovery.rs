@@ -485,6 +485,38 @@ fn a_delivery_held_for_too_long_is_released_whatever_its_consumer_says_when_it_c
     assert_eq!(got, ["a"], "the first credit was for the state");
 }
 
+/// Else its consumer took it that its outcome had been applied.
+#[test]
+fn what_is_told_of_a_late_delivery_and_does_not_arrive_is_told_again() {
+    let mut c = Client::new(
+        &[
+            ("x-queue-type", text("quorum")),
+            ("x-consumer-timeout", number(1_000)),
+        ],
+        &["a"],
+    );
+    c.attach(vec![]);
+    let held = c.positions(1);
+    c.lose();
+    c.s.pass(1_000);
+    let accepted = || vec![(held[0], Some(Outcome::Accepted))];
+    for credit in [0, 1, 1] {
+        let told = c.attach(accepted()).unwrap();
+        assert_eq!(
+            positions(&told.late),
+            held,
+            "nothing of it is lost with its line"
+        );
+        let consumer = c.consumer();
+        c.s.credit(consumer, credit);
+        c.lose();
+    }
+    // It had the state, and does not name the delivery any more.
+    let told = c.attach(vec![]).unwrap();
+    assert_eq!((told.held, told.late), (vec![], vec![]));
+    assert_eq!(c.s.core.recoverable_links(), (1, 0));
+}
+
 /// Otherwise it got nothing for ever: it cannot settle what it was not sent.
 #[test]
 fn a_delivery_that_times_out_before_it_is_sent_again_does_not_stop_its_consumer() {
