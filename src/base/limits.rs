@@ -600,6 +600,8 @@ pub const MANAGEMENT_ANSWER_BYTES_MAX: usize = 1024 * 1024;
 pub const EVENTS_KEPT_MAX: usize = 10_000;
 /// Memory of the kept events of all vhosts, in bytes; the oldest go.
 pub const EVENTS_BYTES_MAX: usize = 32 << 20;
+/// They take one part of this number of the memory limit at most, if that is less.
+pub const EVENTS_MEMORY_PART: u64 = 8;
 /// Numbers of events that a vhost reserves in the journal at a time.
 pub const EVENT_NUMBERS_RESERVED: u64 = 10_000;
 /// Bytes in front of the body of a message, annotations included, that an event keeps; of a message with

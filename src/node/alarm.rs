@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::events::EventsBound;
 use super::partials::{Arriving, Partials};
 use super::store::Store;
 use super::vhosts::Vhosts;
@@ -103,12 +104,14 @@ pub(crate) struct Watch<D: Disk> {
     pub(crate) vhosts: Arc<Vhosts<D>>,
     pub(crate) partials: Arc<Partials>,
     pub(crate) store: Option<Arc<Store<D>>>,
+    pub(crate) events: EventsBound,
 }
 
 impl<D: Disk> Watch<D> {
     /// Checks what is used and free now. Returns the values, by which the caller sees whether
     /// anything happens.
     pub(crate) fn look(&self, limits: Limits) -> AlarmReading {
+        self.events.set_memory_limit(limits.memory_bytes);
         let (before, store) = (self.board.alarms(), self.store.as_ref());
         let vhosts_now = self.vhosts.all();
         let messages_bytes: u64 = vhosts_now.iter().map(|vhost| vhost.memory_bytes()).sum();

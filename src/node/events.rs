@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::base::limits::{EVENTS_BYTES_MAX, EVENTS_KEPT_MAX};
+use crate::base::limits::{EVENTS_BYTES_MAX, EVENTS_KEPT_MAX, EVENTS_MEMORY_PART};
 use crate::base::locks::{RankedMutex, RankedRwLock, rank};
 use crate::base::{Lsn, Name, Position};
 use crate::broker::Core;
@@ -36,11 +36,19 @@ pub(crate) struct Events {
 }
 
 /// What the rings share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SharedEvents {
     /// Bytes in all rings.
     bytes: AtomicUsize,
+    /// Beyond so many the oldest events go.
+    bytes_max: AtomicUsize,
     rings: RankedRwLock<rank::EventRings, Vec<Arc<VhostEvents>>>,
+}
+
+/// The bound of the memory of all events.
+#[derive(Clone, Debug)]
+pub(crate) struct EventsBound {
+    shared: Arc<SharedEvents>,
 }
 
 /// The events of one vhost.
@@ -112,6 +120,13 @@ impl Events {
             begun: AtomicU64::new(numbers.next()),
             numbers,
             missed: AtomicU64::new(0),
+        }
+    }
+
+    /// The bound of their memory.
+    pub(crate) fn bound(&self) -> EventsBound {
+        EventsBound {
+            shared: Arc::clone(&self.shared),
         }
     }
 
@@ -205,7 +220,7 @@ impl VhostEvents {
         drop(ring);
         let all = self.shared.change(before, after);
         self.reuse(events);
-        if all > EVENTS_BYTES_MAX {
+        if all > self.shared.bytes_max.load(Ordering::Relaxed) {
             self.shared.trim();
         }
     }
@@ -314,6 +329,33 @@ impl Drop for VhostEvents {
     }
 }
 
+impl Default for SharedEvents {
+    fn default() -> Self {
+        Self {
+            bytes: AtomicUsize::new(0),
+            bytes_max: AtomicUsize::new(EVENTS_BYTES_MAX),
+            rings: RankedRwLock::default(),
+        }
+    }
+}
+
+impl EventsBound {
+    /// Lets events take a part of the memory that there is, in bytes; 0: no limit. What they refer to counts
+    /// as memory of messages: without this it could hold publishers up for ever.
+    pub(crate) fn set_memory_limit(&self, limit_bytes: u64) {
+        let part = usize::try_from(limit_bytes / EVENTS_MEMORY_PART).unwrap_or(usize::MAX);
+        let max = if limit_bytes == 0 {
+            EVENTS_BYTES_MAX
+        } else {
+            part.min(EVENTS_BYTES_MAX)
+        };
+        self.shared.bytes_max.store(max, Ordering::Relaxed);
+        if self.shared.bytes.load(Ordering::Relaxed) > max {
+            self.shared.trim();
+        }
+    }
+}
+
 impl SharedEvents {
     /// Counts the bytes of a ring; returns those of all.
     fn change(&self, before: usize, after: usize) -> usize {
@@ -332,7 +374,7 @@ impl SharedEvents {
                 return;
             };
             drop(rings);
-            if ring.let_go(TRIM) <= EVENTS_BYTES_MAX {
+            if ring.let_go(TRIM) <= self.bytes_max.load(Ordering::Relaxed) {
                 return;
             }
         }
@@ -584,6 +626,15 @@ pub(crate) mod tests {
         put(&events, &new, 10, 0);
         assert_eq!(old.ring.lock().items.len(), 1_000 - TRIM);
         assert_eq!(new.ring.lock().items.len(), 1_010);
+        // A memory limit leaves them a part of it.
+        events.bound().set_memory_limit(0);
+        assert_eq!(new.ring.lock().items.len(), 1_010);
+        let left = new.ring.lock().bytes;
+        let others = events.shared.bytes.load(Ordering::Relaxed) - left;
+        let limit = (others + left / 2) as u64 * EVENTS_MEMORY_PART;
+        events.bound().set_memory_limit(limit);
+        let all = events.shared.bytes.load(Ordering::Relaxed);
+        assert!(all <= others + left / 2, "{all} of {others} and {left}");
         events.forget("old");
         let before = events.shared.bytes.load(Ordering::Relaxed);
         drop(old);

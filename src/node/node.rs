@@ -210,6 +210,7 @@ impl<D: Disk> Node<D> {
     /// The watch over its memory and disk.
     pub(crate) fn watch(&self) -> Watch<D> {
         Watch {
+            events: self.events.bound(),
             board: Arc::clone(&self.alarms),
             vhosts: Arc::clone(&self.vhosts),
             partials: Arc::clone(&self.partials),
