@@ -79,6 +79,28 @@ fn a_line_that_is_sent_twice_is_imported_once_and_so_it_is_replayed() {
     assert_eq!(s.records.iter().filter(with_mark).count(), 4);
 }
 
+/// A line whose message dies before its record is written is told in the record of its death.
+#[test]
+fn a_line_that_the_journal_tells_behind_a_later_one_does_not_set_its_import_back() {
+    let mut s = Scenario::new();
+    s.queue("dead", &[]);
+    for line in [1, 2] {
+        assert_eq!(import(&mut s, "dead", "move", line), Ok(true));
+    }
+    let options = CoreOptions::new(Name::from("/"), Seed(3));
+    let mut restoring = Restoring::new(options, s.now, s.now.wall, u64::MAX);
+    let last_two = s.records.len() - 2;
+    let lines = |record: &Record| record.facts.iter().any(|fact| fact.kind() == "imported");
+    assert!(s.records[last_two..].iter().all(lines));
+    s.records.swap(last_two, last_two + 1);
+    for record in &s.records {
+        restoring.record(record);
+    }
+    let mut next = Scenario::new();
+    (next.core, next.now) = (restoring.finish(), s.now);
+    assert_eq!(begin(&mut next, "dead", "move"), Ok(2));
+}
+
 #[test]
 fn a_line_that_a_full_queue_refuses_is_not_remembered() {
     let mut s = Scenario::new();
