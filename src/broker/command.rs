@@ -79,7 +79,7 @@ pub enum Command {
     },
     /// A message arrived. Answered by [`super::Effect::Published`] unless settled.
     Publish(Publish),
-    /// The same, on a link that outlives the broker: the journal keeps that it was accepted.
+    /// The same, on a link that outlives the broker: the journal keeps what becomes of it.
     PublishKept(Box<KeptPublish>),
     /// A consumer attached. Reply: `Consuming` or an error.
     Consume(Consume),
@@ -181,7 +181,7 @@ pub enum PublisherCommand {
         /// The publisher that it concerns.
         publisher: PublisherId,
     },
-    /// The journal is to keep what is accepted on a link: a new one, or one with other terms.
+    /// The journal is to keep what becomes of messages on a link: a new one, or one with other terms.
     Keep(Box<PublisherLink>),
     /// A link that the journal kept is closed, or its time is over.
     Forget {

@@ -8,7 +8,8 @@ use crate::base::Name;
 /// Such a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PublisherLink {
-    /// Its number, never used before: another link may have the same name later.
+    /// Its number, which no other link has that is kept: one of the same name may come before the end of this
+    /// one is known.
     pub number: u64,
     /// What names it on the wire, and whose it is.
     pub key: LinkKey,

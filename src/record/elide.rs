@@ -494,8 +494,8 @@ impl Stored {
 }
 
 impl Stored {
-    /// The same, of a message that is in another record from now on: with its body go the facts that say of
-    /// the message that it is somewhere.
+    /// Removes one position, as [`Stored::strike`] does, of a message that is in another record from now on:
+    /// with its body go the facts that say of the message that it is somewhere.
     fn move_out(&mut self, queue: QueueId, position: Position) -> ((Struck, Facts), Amended) {
         let is_told = self.facts().iter().any(follows_its_message);
         if is_told && self.entries().is_some_and(|entries| entries.len() > 1) {
@@ -536,8 +536,15 @@ const fn follows_its_message(fact: &Fact) -> bool {
         | Fact::Died { .. }
         | Fact::VhostDeaths(_)
         | Fact::Redrive(_)
-        | Fact::Memo(_)
-        | Fact::PublisherLink(_)
+        | Fact::Memo(
+            MemoFact::ImportForgotten { .. }
+            | MemoFact::NoteSet(_)
+            | MemoFact::NoteCleared { .. }
+            | MemoFact::EventNumbers { .. },
+        )
+        | Fact::PublisherLink(
+            PublisherLinkFact::Kept { .. } | PublisherLinkFact::Forgotten { .. },
+        )
         | Fact::Topology(_)
         | Fact::Registry(_) => false,
     }

@@ -67,7 +67,7 @@ impl Core {
         })
     }
 
-    /// Keeps what is accepted on a link from now on.
+    /// Keeps what becomes of messages on a link from now on.
     pub(super) fn keep_publisher_link(&mut self, link: PublisherLink) {
         let links = &self.publisher_links.links;
         if !self.options.journal

@@ -172,7 +172,7 @@ impl Gateway {
         })
     }
 
-    /// Tells the core that the journal is to keep what is accepted on a link.
+    /// Tells the core that the journal is to keep what becomes of messages on a link.
     fn keep_link(&mut self, id: PublisherId, (number, timeout_s): (u64, u32)) {
         let Some(Resumable { key, expiry, .. }) = self.resumable(id) else {
             return;

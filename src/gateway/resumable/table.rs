@@ -133,7 +133,8 @@ impl ResumableLinks {
         links.collect()
     }
 
-    /// Adds a link of the broker before, with its unsettled deliveries. Returns the number of an older one of that name, which is not kept any more.
+    /// Adds a link of the broker before, with its unsettled deliveries. Returns the number of an older one of
+    /// that name, which is not kept any more.
     fn restore(
         &self,
         (now, gauge): (Millis, &Gauge),
