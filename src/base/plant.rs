@@ -52,6 +52,12 @@ pub(crate) enum Plant {
     DecidedApart,
     /// A checkpoint leaves out what became of messages on links that outlive the broker.
     CheckpointForgetsLinks,
+    /// A message is sent on a link that outlives the broker before the journal has that the link holds it.
+    SentBeforeAcquired,
+    /// A checkpoint leaves out what links hold that outlive the broker.
+    CheckpointForgetsAcquired,
+    /// A start gives what links held that outlive the broker to their queues.
+    StartForgetsHeld,
     /// What would become of a dead letter is foreseen without the cycle rule: the simulation of
     /// cores finds it.
     CycleNotForeseen,
@@ -61,7 +67,7 @@ pub(crate) enum Plant {
 
 impl Plant {
     /// The faults that simulations of whole brokers find, in the order of declaration.
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,
         Self::CheckpointForgetsHeld,
@@ -85,6 +91,9 @@ impl Plant {
         Self::HeldNotKept,
         Self::DecidedApart,
         Self::CheckpointForgetsLinks,
+        Self::SentBeforeAcquired,
+        Self::CheckpointForgetsAcquired,
+        Self::StartForgetsHeld,
         Self::CommitInParts,
     ];
 }

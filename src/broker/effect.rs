@@ -16,6 +16,14 @@ use crate::message::{Message, Route};
 pub enum Effect {
     /// Send a message to a consumer.
     Deliver(Delivery),
+    /// Send a message to a consumer whose link outlives the broker, once this record is durable: the journal
+    /// has then that the link holds it. What follows is handled after that, too.
+    DeliverDurably {
+        /// The message; boxed, since it is rare.
+        delivery: Box<Delivery>,
+        /// The record that says so.
+        lsn: Lsn,
+    },
     /// Everything ready for the drained credit was delivered; the rest of the credit is used up.
     /// [AMQP 2.6.7]
     Drained {
@@ -106,6 +114,27 @@ pub enum Effect {
         /// Whether an alarm is in effect now.
         raised: bool,
     },
+}
+
+impl Effect {
+    /// The delivery that it is, if it is one.
+    pub const fn delivery(&self) -> Option<&Delivery> {
+        match self {
+            Self::Deliver(delivery) => Some(delivery),
+            Self::DeliverDurably { delivery, .. } => Some(delivery),
+            Self::Drained { .. }
+            | Self::ConsumerEnded { .. }
+            | Self::Recovered { .. }
+            | Self::Restate { .. }
+            | Self::PublisherEnded { .. }
+            | Self::PublisherStolen { .. }
+            | Self::Published { .. }
+            | Self::TimedOut { .. }
+            | Self::Settled { .. }
+            | Self::Committed { .. }
+            | Self::Alarm { .. } => None,
+        }
+    }
 }
 
 /// Why a transaction is refused as a whole.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
+use crate::broker::consumer_link::ConsumerLinkFact;
 use crate::broker::death_counts::{DeathCount, VhostDeaths};
 use crate::broker::exchange::ExchangeSpec;
 use crate::broker::memo::MemoFact;
@@ -139,6 +140,8 @@ pub enum Fact {
     Memo(MemoFact),
     /// Of publishers' links that outlive the broker.
     PublisherLink(PublisherLinkFact),
+    /// Of consumers' links that outlive the broker.
+    ConsumerLink(ConsumerLinkFact),
     /// Of queues, exchanges, bindings and policies.
     Topology(TopologyFact),
     /// A change of the registry, which belongs to no vhost: no core makes or applies it.
@@ -232,6 +235,7 @@ impl Fact {
             Self::Redrive(fact) => fact.kind(),
             Self::Memo(fact) => fact.kind(),
             Self::PublisherLink(fact) => fact.kind(),
+            Self::ConsumerLink(fact) => fact.kind(),
             Self::Topology(fact) => fact.kind(),
             Self::Registry(_) => "registry",
         }
@@ -250,7 +254,8 @@ impl Fact {
             | Self::VhostDeaths(_)
             | Self::Redrive(RedriveFact::Moved(_) | RedriveFact::Learned { .. })
             | Self::Memo(MemoFact::Imported(_) | MemoFact::EventNumbers { .. })
-            | Self::PublisherLink(_) => true,
+            | Self::PublisherLink(_)
+            | Self::ConsumerLink(_) => true,
             Self::Checkpointed { .. }
             | Self::Purged { .. }
             | Self::Redrive(
@@ -317,6 +322,17 @@ impl PublisherLinkFact {
             Self::Kept { .. } => "link kept",
             Self::Decided(_) => "decided on a link",
             Self::Forgotten { .. } => "link forgotten",
+        }
+    }
+}
+
+impl ConsumerLinkFact {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Kept(_) => "consumer link kept",
+            Self::Acquired { .. } => "acquired",
+            Self::Unsent { .. } => "unsent",
+            Self::Forgotten { .. } => "consumer link forgotten",
         }
     }
 }

@@ -13,6 +13,7 @@ mod argument_value;
 pub mod arguments;
 pub mod binding;
 mod command;
+pub mod consumer_link;
 mod core;
 mod counters;
 mod dead_letter;

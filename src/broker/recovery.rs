@@ -62,6 +62,8 @@ pub struct Recovery {
     pub known: Vec<(Acquisition, Option<Outcome>)>,
     /// Whether these are not all of them.
     pub is_incomplete: bool,
+    /// Whether it is to outlive the broker, too.
+    pub is_durable: bool,
 }
 
 /// Whether a consumer's link outlives its connection.
@@ -71,10 +73,16 @@ pub enum Kept {
     /// goes with a consumer or connection.
     No,
     /// It does; there is nothing to recover.
-    Yes,
+    Yes {
+        /// Whether it outlives the broker, too.
+        is_durable: bool,
+    },
     /// It does. What it held before is compared with what the consumer knows of, and told by
     /// [`Effect::Recovered`](super::Effect::Recovered).
-    Recovering,
+    Recovering {
+        /// Whether it outlives the broker, too.
+        is_durable: bool,
+    },
 }
 
 /// What a link held before it was attached again, and holds still.

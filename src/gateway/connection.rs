@@ -286,6 +286,8 @@ impl Gateway {
             if let Effect::Deliver(delivery) = next {
                 self.on_deliver(delivery);
                 effects.pop_front();
+            } else if awaited(next).is_some_and(|lsn| lsn > self.durable) {
+                break; // what follows is handled behind it
             } else if let Some(effect) = effects.pop_front() {
                 self.on_effect(effect, &mut effects);
             }
@@ -433,13 +435,15 @@ impl Gateway {
             .any(|link| matches!(link.kind, LinkKind::Consumer(_)))
     }
 
-    /// The record that is waited for: by the first answer held back, or because too much was
-    /// streamed.
+    /// The record that is waited for: by the first answer or delivery held back, or because too much
+    /// was streamed.
     pub fn awaits(&self) -> Option<Lsn> {
         let answer = self.waiting.front().map(|(lsn, _)| *lsn);
+        let delivery = self.batch.effects.front().and_then(awaited);
+        let delivery = delivery.filter(|lsn| *lsn > self.durable);
         let piece = self.unwritten.front().map(|(lsn, _)| *lsn);
         let piece = piece.filter(|_| self.is_streaming_beyond_disk());
-        answer.into_iter().chain(piece).min()
+        answer.into_iter().chain(delivery).chain(piece).min()
     }
 
     /// Bytes of incomplete incoming messages.
@@ -479,5 +483,18 @@ impl Gateway {
             }
         }
         self.handle_events(now);
+    }
+}
+
+/// The record without which a delivery is not sent, nor anything that follows it.
+fn awaited(effect: &Effect) -> Option<Lsn> {
+    #[cfg(test)]
+    if is_planted(Plant::SentBeforeAcquired) {
+        return None;
+    }
+    if let Effect::DeliverDurably { lsn, .. } = effect {
+        Some(*lsn)
+    } else {
+        None
     }
 }

@@ -277,6 +277,7 @@ impl Gateway {
     pub(super) fn on_effect(&mut self, effect: Effect, behind: &mut VecDeque<Effect>) {
         match effect {
             Effect::Deliver(delivery) => self.on_deliver(&delivery),
+            Effect::DeliverDurably { delivery, .. } => self.on_deliver(&delivery),
             Effect::Drained { consumer, limit } => {
                 if let Some((handle, _)) = self.links.consumer(consumer) {
                     self.link.drained(handle, limit);
@@ -361,6 +362,7 @@ impl Gateway {
             } => self.on_recovered(consumer, &recovered),
             // These are not outcomes: they are not held back until a record is durable.
             Effect::Deliver(_)
+            | Effect::DeliverDurably { .. }
             | Effect::Drained { .. }
             | Effect::TimedOut { .. }
             | Effect::ConsumerEnded { .. }

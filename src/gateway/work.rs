@@ -311,8 +311,8 @@ impl Batch {
         };
         let returns = |one: &mut (ConsumerId, Position)| goes(one.0);
         let mut unsent: Vec<_> = self.undelivered.extract_if(.., returns).collect();
-        let mut keep = |effect: &Effect| match effect {
-            Effect::Deliver(delivery) if goes(delivery.consumer) => {
+        let mut keep = |effect: &Effect| match effect.delivery() {
+            Some(delivery) if goes(delivery.consumer) => {
                 unsent.push((delivery.consumer, delivery.position));
                 self.returned_bytes += delivery.room_bytes();
                 false

@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use super::kind::{FactKind, OfMessage, OfTopology};
 use super::{
-    RecordError, VERSION, checkpointed, deaths, memos, place, publisher_links, redrives, registry,
+    RecordError, VERSION, checkpointed, consumer_links, deaths, memos, place, publisher_links,
+    redrives, registry,
 };
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
@@ -89,6 +90,7 @@ fn fact(byte: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
             FactKind::Redrive(kind) => redrives::decode(kind, fields)?,
             FactKind::Memo(kind) => memos::decode(kind, fields)?,
             FactKind::PublisherLink(kind) => publisher_links::decode(kind, fields)?,
+            FactKind::ConsumerLink(kind) => consumer_links::decode(kind, fields)?,
             FactKind::Topology(kind) => Fact::Topology(topology(kind, fields)?),
             FactKind::Registry(kind) => Fact::Registry(Box::new(registry::decode(kind, fields)?)),
         },
@@ -336,7 +338,7 @@ pub(super) fn list<T>(
     Ok(things)
 }
 
-fn slot(fields: &mut Fields<'_>) -> Result<(QueueId, Position), RecordError> {
+pub(super) fn slot(fields: &mut Fields<'_>) -> Result<(QueueId, Position), RecordError> {
     let queue = QueueId(ulong(fields, "queue")?);
     Ok((queue, Position(ulong(fields, "position")?)))
 }

@@ -126,6 +126,7 @@ fn sole_insertion(record: &Record) -> Option<(usize, Lsn)> {
             | Fact::Redrive(_)
             | Fact::Memo(_)
             | Fact::PublisherLink(_)
+            | Fact::ConsumerLink(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => {}
         }
@@ -156,6 +157,7 @@ fn carried_bytes(record: &Record) -> u64 {
         | Fact::Redrive(_)
         | Fact::Memo(_)
         | Fact::PublisherLink(_)
+        | Fact::ConsumerLink(_)
         | Fact::Topology(_)
         | Fact::Registry(_) => 0,
     });
@@ -225,6 +227,7 @@ impl Elision<'_, '_> {
                 | Fact::Redrive(_)
                 | Fact::Memo(_)
                 | Fact::PublisherLink(_)
+                | Fact::ConsumerLink(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => None,
             }));
@@ -279,6 +282,7 @@ impl Elision<'_, '_> {
             | Fact::Redrive(_)
             | Fact::Memo(_)
             | Fact::PublisherLink(_)
+            | Fact::ConsumerLink(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => false,
         };
@@ -353,6 +357,7 @@ impl Elision<'_, '_> {
                 | Fact::Redrive(_)
                 | Fact::Memo(_)
                 | Fact::PublisherLink(_)
+                | Fact::ConsumerLink(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
             }
@@ -545,6 +550,7 @@ const fn follows_its_message(fact: &Fact) -> bool {
         | Fact::PublisherLink(
             PublisherLinkFact::Kept { .. } | PublisherLinkFact::Forgotten { .. },
         )
+        | Fact::ConsumerLink(_)
         | Fact::Topology(_)
         | Fact::Registry(_) => false,
     }

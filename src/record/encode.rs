@@ -1,7 +1,10 @@
 //! Encoding of records: facts to bytes.
 
 use super::kind::{OfMessage, OfTopology};
-use super::{VERSION, checkpointed, deaths, memos, place, publisher_links, redrives, registry};
+use super::{
+    VERSION, checkpointed, consumer_links, deaths, memos, place, publisher_links, redrives,
+    registry,
+};
 use crate::base::{Name, Position, QueueId, Timestamp};
 use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record, TopologyFact};
 use crate::deaths::{HistoryEncoder, Reason};
@@ -140,6 +143,7 @@ impl Measure {
                     own_bytes += name.map_or(0, |name| name.len());
                 }
                 Fact::PublisherLink(fact) => own_bytes += publisher_links::bytes_of(fact),
+                Fact::ConsumerLink(fact) => own_bytes += consumer_links::bytes_of(fact),
                 Fact::Removed { .. }
                 | Fact::Returned { .. }
                 | Fact::Delayed { .. }
@@ -302,6 +306,7 @@ fn encode_fact(fact: &Fact, histories: &mut HistoryEncoder, out: &mut Vec<u8>) {
         Fact::Redrive(fact) => redrives::encode(fact, out),
         Fact::Memo(fact) => memos::encode(fact, out),
         Fact::PublisherLink(fact) => publisher_links::encode(fact, out),
+        Fact::ConsumerLink(fact) => consumer_links::encode(fact, out),
         Fact::Topology(fact) => encode_topology(fact, out),
         Fact::Registry(fact) => registry::encode(fact, out),
     }

@@ -94,6 +94,16 @@ kinds! {
 }
 
 kinds! {
+    /// Facts about consumers' links that outlive the broker.
+    OfConsumerLink {
+        Kept = 60,
+        Acquired = 61,
+        Unsent = 62,
+        Forgotten = 63,
+    }
+}
+
+kinds! {
     /// Facts about the registry.
     OfRegistry {
         VhostSet = 64,
@@ -119,6 +129,7 @@ pub(super) enum FactKind {
     Redrive(OfRedrive),
     Memo(OfMemo),
     PublisherLink(OfPublisherLink),
+    ConsumerLink(OfConsumerLink),
     Topology(OfTopology),
     Registry(OfRegistry),
 }
@@ -129,11 +140,13 @@ impl FactKind {
         let message = OfMessage::of_byte(byte).map(Self::Message);
         let redrive = || OfRedrive::of_byte(byte).map(Self::Redrive);
         let memo = || OfMemo::of_byte(byte).map(Self::Memo);
-        let link = || OfPublisherLink::of_byte(byte).map(Self::PublisherLink);
+        let publisher_link = || OfPublisherLink::of_byte(byte).map(Self::PublisherLink);
+        let consumer_link = || OfConsumerLink::of_byte(byte).map(Self::ConsumerLink);
         let topology = || OfTopology::of_byte(byte).map(Self::Topology);
         let registry = || OfRegistry::of_byte(byte).map(Self::Registry);
         (message.or_else(redrive).or_else(memo))
-            .or_else(link)
+            .or_else(publisher_link)
+            .or_else(consumer_link)
             .or_else(topology)
             .or_else(registry)
     }

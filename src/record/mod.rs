@@ -9,6 +9,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod checkpointed;
+mod consumer_links;
 mod deaths;
 mod decode;
 mod elide;

@@ -178,6 +178,7 @@ impl Reader {
             | Fact::Redrive(_)
             | Fact::Memo(_)
             | Fact::PublisherLink(_)
+            | Fact::ConsumerLink(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => {}
         }

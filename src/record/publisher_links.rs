@@ -29,9 +29,7 @@ pub(super) fn encode(fact: &PublisherLinkFact, out: &mut Vec<u8>) {
         PublisherLinkFact::Kept { link, unsettled } => {
             out.push(OfPublisherLink::Kept.byte());
             write_ulong(out, link.number);
-            for text in [&link.key.user, &link.key.container, &link.key.link] {
-                write_string(out, text);
-            }
+            write_link_key(out, &link.key);
             write_symbol(out, link.expiry.as_str());
             write_uint(out, link.timeout_s);
             write_ulong(out, unsettled.len() as u64);
@@ -88,11 +86,7 @@ pub(super) fn decode(kind: OfPublisherLink, fields: &mut Fields<'_>) -> Result<F
         OfPublisherLink::Kept => PublisherLinkFact::Kept {
             link: Box::new(PublisherLink {
                 number: number(fields)?,
-                key: LinkKey {
-                    user: name(fields, "user of a link")?,
-                    container: name(fields, "container of a link")?,
-                    link: name(fields, "name of a link")?,
-                },
+                key: link_key(fields)?,
                 expiry: expiry(fields)?,
                 timeout_s: fields.uint()?.ok_or(RecordError::Field("timeout"))?,
             }),
@@ -109,7 +103,21 @@ pub(super) fn decode(kind: OfPublisherLink, fields: &mut Fields<'_>) -> Result<F
     }))
 }
 
-fn expiry(fields: &mut Fields<'_>) -> Result<ExpiryPolicy, RecordError> {
+pub(super) fn write_link_key(out: &mut Vec<u8>, key: &LinkKey) {
+    for text in [&key.user, &key.container, &key.link] {
+        write_string(out, text);
+    }
+}
+
+pub(super) fn link_key(fields: &mut Fields<'_>) -> Result<LinkKey, RecordError> {
+    Ok(LinkKey {
+        user: name(fields, "user of a link")?,
+        container: name(fields, "container of a link")?,
+        link: name(fields, "name of a link")?,
+    })
+}
+
+pub(super) fn expiry(fields: &mut Fields<'_>) -> Result<ExpiryPolicy, RecordError> {
     let expiry = fields.symbol()?.and_then(ExpiryPolicy::from_word);
     expiry.ok_or(RecordError::Field("expiry policy"))
 }

@@ -287,7 +287,11 @@ fn links(core: &Core) -> Vec<String> {
     let links = core.publisher_links();
     let links =
         links.map(|(link, unsettled)| format!("{link:?} {:?}", unsettled.collect::<Vec<_>>()));
-    links.collect()
+    // A start forgets those that hold nothing.
+    let holding = core.consumer_links().filter(|(_, held)| !held.is_empty());
+    links
+        .chain(holding.map(|(link, held)| format!("{link:?} {held:?}")))
+        .collect()
 }
 
 fn memos(core: &Core) -> Vec<String> {

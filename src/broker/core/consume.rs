@@ -8,7 +8,9 @@ use super::failure::Failure;
 use super::recovery::{Inherited, Terms};
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConnectionId, ConsumerId, Name, Position, QueueId, SessionId, invariant};
+use crate::base::{
+    ConnectionId, ConsumerId, Name, Position, QueueId, SessionId, invariant, uncount,
+};
 use crate::broker::arguments::QueueType;
 use crate::broker::queue::Queue;
 use crate::broker::recovery::LinkEnd;
@@ -24,10 +26,8 @@ impl Core {
             invariant!(broken, "a queue that has a name is there");
             return Reply::Refused(Self::missing_queue(&consume.queue));
         };
-        if queue
-            .exclusive
-            .is_some_and(|owner| owner != consume.connection)
-        {
+        let owner = queue.exclusive;
+        if owner.is_some_and(|owner| owner != consume.connection) {
             return Reply::Refused(self.locked(&consume.queue));
         }
         // A queue that goes with a connection or with its consumers keeps nothing for one of them.
@@ -54,7 +54,8 @@ impl Core {
         let timeout_ms = Some(0).filter(|_| consume.settled).or(consume.timeout_ms);
         queue.timeouts.add(timeout_ms);
         let is_quorum = queue.settings.queue_type == QueueType::Quorum;
-        let inherited = recovery.map(|recovery| self.inherit(id, consume.consumer, *recovery));
+        let of = (consume.consumer, timeout_ms);
+        let inherited = recovery.map(|recovery| self.inherit(id, of, *recovery));
         let inherited = inherited.unwrap_or_else(|| Inherited::nothing(consume.consumer));
         let kept = inherited.kept();
         let consumer = Consumer {
@@ -231,9 +232,15 @@ impl Core {
         &mut self,
         id: QueueId,
         consumer_id: ConsumerId,
-        consumer: Consumer,
+        mut consumer: Consumer,
         failed: Option<How>,
     ) {
+        let reserved = self.forget_reserved(id, consumer.holder);
+        uncount!(
+            consumer.held,
+            reserved,
+            "what is reserved for a link it held"
+        );
         let Some(queue) = self.queues.get_mut(&id) else {
             return invariant!(broken, "the queue of a consumer that parts is there");
         };

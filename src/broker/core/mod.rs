@@ -12,6 +12,7 @@ mod browse;
 mod browsers;
 mod clients;
 mod consume;
+mod consumer_links;
 mod cycles;
 mod death;
 mod delaying;
@@ -63,6 +64,7 @@ pub use self::snapshot::{Snapshot, SnapshotSlice};
 
 use self::batches::Unserved;
 use self::clients::Clients;
+use self::consumer_links::ConsumerLinks;
 use self::events::EventCounter;
 use self::failure::Failures;
 use self::ledger::DeathLedger;
@@ -173,6 +175,7 @@ pub struct Core {
     clients: Clients,
     publishers: Publishers,
     publisher_links: PublisherLinks,
+    consumer_links: ConsumerLinks,
     /// Links of consumers that outlive their connections.
     recoveries: Recoveries,
     work: VecDeque<Work>,
@@ -287,6 +290,7 @@ impl Core {
             clients: Clients::new(options.seed, options.unsettled_max),
             publishers: Publishers::default(),
             publisher_links: PublisherLinks::default(),
+            consumer_links: ConsumerLinks::default(),
             recoveries: Recoveries::default(),
             work: VecDeque::new(),
             unserved: Unserved::default(),

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use super::consumer_links::acquired;
 use crate::base::{Lsn, Name, Now, Position, QueueId, uncount};
 use crate::broker::death_counts::DeathCount;
 use crate::broker::queue::Gone;
+use crate::broker::recovery::Acquisition;
 use crate::broker::redrive::{RedriveFact, RedriveOutcome};
 use crate::broker::{Body, Effects, Fact, Facts, Record};
 use crate::message::{Message, Route};
@@ -69,6 +71,11 @@ impl Recorder {
         }
     }
 
+    /// The LSN of the record that is being made.
+    pub(super) const fn making(&self) -> Lsn {
+        self.next
+    }
+
     /// The LSN that was last given to a record.
     pub(super) const fn last(&self) -> Lsn {
         Lsn(self.next.0 - 1)
@@ -126,6 +133,13 @@ impl Recorder {
             self.topology = self.next;
         }
         self.facts.push(fact);
+    }
+
+    /// Adds that a message was acquired for a link; returns the LSN of the record that says so.
+    pub(super) fn push_acquired(&mut self, queue: QueueId, of: (u64, Acquisition)) -> Lsn {
+        let fact = acquired(&mut self.facts, queue, of);
+        self.facts.extend(fact);
+        self.next
     }
 
     /// Adds how many deaths a queue counts, or tells it in place of what the deaths before said.

@@ -16,15 +16,16 @@
 //! The holder id of the deliveries stays that of the first consumer of the link, so that neither end nor
 //! attach touches them.
 
+mod attaching;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::Core;
 use super::clients::{Consumer, holder};
+use super::consumer_links::Journalled;
 use super::failure::Failure;
-use super::serve::describe;
-use super::settle::Requeued;
-use super::work::{SLICE, Work};
-use super::{Core, Turn};
+use super::work::Work;
 use crate::base::limits::{
     RESUMABLE_DELIVERY_BYTES, RESUMABLE_LINKS_MAX, RESUMABLE_LINKS_USER_MAX,
 };
@@ -34,11 +35,10 @@ use crate::base::{
     Charge, ConnectionId, ConsumerId, HolderId, Lsn, Millis, Name, Position, QueueId, SessionId,
     invariant, uncount,
 };
-use crate::broker::queue::{MessageState, Queue, Slot};
-use crate::broker::recovery::{
-    Acquisition, ExpiryPolicy, Kept, LinkEnd, LinkKey, Recovered, Recovery,
-};
-use crate::broker::{ConsumerEnd, Effect, Outcome, Settle};
+use crate::broker::Outcome;
+use crate::broker::consumer_link::ConsumerLink;
+use crate::broker::queue::Queue;
+use crate::broker::recovery::{Acquisition, ExpiryPolicy, Kept, LinkEnd, LinkKey};
 use crate::deaths::{Evidence, How};
 
 /// Links whose time is over that one tick ends; the next one goes on.
@@ -54,6 +54,8 @@ pub(super) struct Terms {
     key: LinkKey,
     expiry: ExpiryPolicy,
     timeout_ms: u64,
+    /// What the journal has of it; none: it ends with the broker.
+    pub(super) journalled: Option<Journalled>,
     /// Deliveries that it held for too long and has not settled, in order.
     late: BTreeSet<Acquisition>,
     /// The comparison with what its consumer knows of; none: it is done.
@@ -111,6 +113,15 @@ struct Suspended {
     due: Option<Millis>,
 }
 
+/// A link that the journal has kept.
+pub(super) struct Restored<'a> {
+    pub(super) link: &'a ConsumerLink,
+    /// A consumer that stands for the one that it had.
+    pub(super) consumer: ConsumerId,
+    /// Number of messages that it holds.
+    pub(super) held: u32,
+}
+
 /// What a consumer takes over from the one that its link had before.
 pub(super) struct Inherited {
     /// None: its link ends with its connection.
@@ -144,6 +155,31 @@ pub(super) struct Recoveries {
 }
 
 impl Terms {
+    fn new(
+        key: LinkKey,
+        (expiry, timeout_ms): (ExpiryPolicy, u64),
+        journalled: Option<Journalled>,
+        charge: Charge,
+    ) -> Box<Self> {
+        let mut terms = Box::new(Self {
+            key,
+            expiry,
+            timeout_ms,
+            journalled,
+            late: BTreeSet::new(),
+            recovering: None,
+            resend: VecDeque::new(),
+            resent: BTreeSet::new(),
+            restate: VecDeque::new(),
+            restated: BTreeSet::new(),
+            only_resumes: false,
+            is_resending: false,
+            charge,
+        });
+        terms.count();
+        terms
+    }
+
     /// Whether its consumer gets nothing new yet.
     pub(super) fn is_behind(&self) -> bool {
         let is_sent = self.resend.is_empty() && self.restate.is_empty();
@@ -247,6 +283,47 @@ impl Recoveries {
         self.suspended.insert(id, suspended);
     }
 
+    /// Keeps a link that held something when the broker ended: its time begins. False if there are too many,
+    /// or another link has its name.
+    pub(super) fn restore(&mut self, now: Millis, restored: &Restored<'_>, charge: Charge) -> bool {
+        let Restored {
+            link,
+            consumer,
+            held,
+        } = *restored;
+        if self.links.contains_key(&link.key) || !self.claim(&link.key, consumer) {
+            return false;
+        }
+        let journalled = Journalled {
+            number: link.number,
+            acquired: Lsn(0),
+        };
+        let lifetime = (link.expiry, link.timeout_ms);
+        self.suspend(Suspended {
+            terms: Terms::new(link.key.clone(), lifetime, Some(journalled), charge),
+            queue: link.queue,
+            consumer,
+            holder: holder(consumer),
+            held,
+            timeout_ms: link.consumer_timeout_ms,
+            evidence: None,
+            failed: None,
+            session: SessionId(0),
+            connection: ConnectionId(0),
+            due: Some(now.plus(link.timeout_ms)),
+        });
+        true
+    }
+
+    /// Counts a message as gone that a link held which is nowhere attached; false if it is attached.
+    pub(super) fn lose_reserved(&mut self, consumer: ConsumerId) -> bool {
+        let Some(suspended) = self.suspended.get_mut(&consumer) else {
+            return false;
+        };
+        uncount!(suspended.held, 1, "what is gone a link held");
+        true
+    }
+
     fn take(&mut self, id: ConsumerId) -> Option<Suspended> {
         let suspended = self.suspended.remove(&id)?;
         match suspended.due {
@@ -303,6 +380,7 @@ impl Core {
         if end == LinkEnd::Closed || (consumer.held == 0 && terms.late.is_empty()) {
             self.recoveries.heirs.remove(&consumer.holder);
             self.recoveries.forget(&terms.key, id);
+            self.forget_consumer_link(terms.journalled);
             return Some(consumer);
         }
         terms.recovering = None;
@@ -340,6 +418,7 @@ impl Core {
         if let Some(terms) = &consumer.recovery {
             self.recoveries.heirs.remove(&consumer.holder);
             self.recoveries.forget(&terms.key, id);
+            self.forget_consumer_link(terms.journalled);
         }
     }
 
@@ -372,6 +451,7 @@ impl Core {
     fn end_suspended(&mut self, suspended: Suspended) {
         self.recoveries
             .forget(&suspended.terms.key, suspended.consumer);
+        self.forget_consumer_link(suspended.terms.journalled);
         self.requeue_held(suspended);
     }
 
@@ -381,13 +461,15 @@ impl Core {
             queue: id,
             consumer,
             holder,
-            held,
+            mut held,
             timeout_ms,
             evidence,
             failed,
             ..
         } = suspended;
         self.recoveries.heirs.remove(&holder);
+        let reserved = self.forget_reserved(id, holder);
+        uncount!(held, reserved, "what is reserved for a link it held");
         let Some(queue) = self.queues.get_mut(&id) else {
             return; // deleted meanwhile, with all in it
         };
@@ -435,324 +517,6 @@ impl Core {
     }
 }
 
-/// Attaching again.
-impl Core {
-    /// Takes a link from the consumer that has it attached, if one has.
-    pub(super) fn steal_link(&mut self, turn: &mut Turn<'_>, key: &LinkKey) {
-        let Some(id) = self.recoveries.links.get(key).copied() else {
-            return;
-        };
-        let Some(consumer) = self.clients.end(id) else {
-            return; // it is nowhere attached
-        };
-        let stolen = Effect::ConsumerEnded {
-            consumer: id,
-            cause: ConsumerEnd::Stolen,
-        };
-        turn.effects.outgoing.push((consumer.connection, stolen));
-        // Its time begins only if it is not attached after all.
-        self.take_leave(turn, (id, consumer), None, LinkEnd::ConnectionClosed);
-    }
-
-    /// What a new consumer takes over from the one that its link had before.
-    pub(super) fn inherit(
-        &mut self,
-        queue: QueueId,
-        id: ConsumerId,
-        recovery: Recovery,
-    ) -> Inherited {
-        let Recovery {
-            key,
-            expiry,
-            timeout_ms,
-            known,
-            is_incomplete,
-        } = recovery;
-        let before = self.recoveries.links.get(&key).copied();
-        let before = before.and_then(|before| self.recoveries.take(before));
-        if !self.recoveries.claim(&key, id) {
-            return Inherited::nothing(id); // there are too many
-        }
-        let mut terms = Box::new(Terms {
-            key,
-            expiry,
-            timeout_ms,
-            late: BTreeSet::new(),
-            recovering: None,
-            resend: VecDeque::new(),
-            resent: BTreeSet::new(),
-            restate: VecDeque::new(),
-            restated: BTreeSet::new(),
-            only_resumes: is_incomplete,
-            is_resending: false,
-            charge: self.options.kept.charge(0),
-        });
-        let mut inherited = (holder(id), 0);
-        match before {
-            // Another source makes another link of it.
-            Some(before) if before.queue != queue => self.requeue_held(before),
-            Some(before) => {
-                terms.recovering = Some(Recovering {
-                    known,
-                    is_incomplete,
-                    failed: before.failed,
-                    from: Position(0),
-                    held: Vec::new(),
-                    late: Vec::new(),
-                    lsn: Lsn(0),
-                });
-                terms.late = before.terms.late;
-                inherited = (before.holder, before.held);
-                self.recoveries.heirs.insert(before.holder, id);
-                if let Some(queue) = self.queues.get_mut(&queue) {
-                    queue.timeouts.remove(before.timeout_ms);
-                    queue.selecting.pass_groups(before.consumer, id);
-                }
-                self.work.push_back(Work::Recover(id));
-            }
-            None => {}
-        }
-        terms.count();
-        let (holder, held) = inherited;
-        Inherited {
-            terms: Some(terms),
-            holder,
-            held,
-        }
-    }
-
-    /// Compares some of what a link held before with what its consumer knows of.
-    pub(super) fn recover_slice(&mut self, turn: &mut Turn<'_>, id: ConsumerId) {
-        let Some(consumer) = self.clients.consumers.get_mut(&id) else {
-            return; // it went meanwhile
-        };
-        let (queue_id, holder) = (consumer.queue, consumer.holder);
-        let terms = consumer.recovery.as_mut();
-        let Some(mut recovering) = terms.and_then(|terms| terms.recovering.take()) else {
-            return invariant!(broken, "a link that is attached again is compared once");
-        };
-        let (mut blocks, mut left) = (BLOCKS_MAX, SLICE);
-        let is_over = loop {
-            if left == 0 {
-                break false;
-            }
-            let Some(queue) = self.queues.get(&queue_id) else {
-                return; // deleted meanwhile, which its consumers are about to be told
-            };
-            let position = match queue.messages.find_held(recovering.from, &mut blocks) {
-                Ok(position) => position,
-                Err(None) => break true,
-                Err(Some(next)) => {
-                    recovering.from = next;
-                    break false;
-                }
-            };
-            (recovering.from, left) = (Position(position.0 + 1), left - 1);
-            let slot = queue.messages.slot(position);
-            if let Some(slot) = slot.filter(|slot| slot.holder == holder) {
-                let acquisition = Acquisition {
-                    position,
-                    acquired: slot.acquired,
-                };
-                self.recover(turn, (id, &mut recovering), (queue_id, acquisition));
-            }
-        };
-        turn.budget = turn.budget.saturating_sub(SLICE - left);
-        if is_over {
-            return self.end_recovery(turn, id, recovering);
-        }
-        let consumer = self.clients.consumers.get_mut(&id);
-        if let Some(terms) = consumer.and_then(|consumer| consumer.recovery.as_mut()) {
-            terms.recovering = Some(recovering);
-            terms.count();
-            self.work.push_back(Work::Recover(id));
-        }
-    }
-
-    /// Decides what becomes of one delivery that a link held before.
-    fn recover(
-        &mut self,
-        turn: &mut Turn<'_>,
-        (id, recovering): (ConsumerId, &mut Recovering),
-        (queue, acquisition): (QueueId, Acquisition),
-    ) {
-        let position = acquisition.position;
-        let known = &mut recovering.known;
-        let found = known.binary_search_by_key(&acquisition, |(known, _)| *known);
-        let found = found.ok().and_then(|at| known.get_mut(at));
-        match found.map(|(_, outcome)| outcome.take()) {
-            Some(Some(outcome)) => {
-                self.recorder.cut(turn.now, turn.effects);
-                let settle = Settle {
-                    consumer: id,
-                    position,
-                    outcome,
-                    confirm: None,
-                };
-                self.settle(turn, settle);
-                recovering.lsn = self.recorder.settlement().max(recovering.lsn);
-            }
-            Some(None) => recovering.held.push((acquisition, true)),
-            None if recovering.is_incomplete => recovering.held.push((acquisition, false)),
-            None => {
-                let evidence = self.clients.consumers.get(&id);
-                let evidence = evidence.and_then(|consumer| consumer.evidence.clone());
-                let failure = recovering.failed.map(|how| Failure::new(how, evidence));
-                let unknown = Requeued {
-                    queue,
-                    position,
-                    failure: failure.as_ref(),
-                    is_counted: failure.is_some(),
-                    annotated: false,
-                    not_before: None,
-                };
-                self.requeue(turn, &unknown);
-                self.release(id);
-            }
-        }
-    }
-
-    /// Tells what a link holds still that was attached again.
-    fn end_recovery(&mut self, turn: &mut Turn<'_>, id: ConsumerId, mut recovering: Recovering) {
-        let Some(consumer) = self.clients.consumers.get_mut(&id) else {
-            return;
-        };
-        let Some(terms) = consumer.recovery.as_mut() else {
-            return invariant!(broken, "a link that is attached again has its terms");
-        };
-        // What it says of late ones has no effect; of others it forgets what is not told.
-        for (known, outcome) in recovering.known {
-            let is_late = terms.late.remove(&known);
-            if is_late && outcome.is_some_and(|outcome| !matches!(outcome, Outcome::Released)) {
-                recovering.late.push(known);
-            }
-        }
-        if !recovering.is_incomplete {
-            terms.late.clear();
-        }
-        let held = recovering.held.iter();
-        let known = held.filter(|(_, is_known)| *is_known);
-        terms.resend = known.map(|(acquisition, _)| *acquisition).collect();
-        terms.restate.extend(&recovering.late);
-        terms.count();
-        let recovered = Box::new(Recovered {
-            held: recovering
-                .held
-                .iter()
-                .map(|(acquisition, _)| *acquisition)
-                .collect(),
-            late: recovering.late,
-        });
-        let effect = Effect::Recovered {
-            consumer: id,
-            recovered,
-            lsn: recovering.lsn,
-        };
-        turn.effects.outgoing.push((consumer.connection, effect));
-        self.wake(id);
-    }
-
-    /// Sends what a consumer knows of before it gets anything new, once it has credit.
-    pub(super) fn wake_behind(&mut self, id: ConsumerId) {
-        let consumer = self.clients.consumers.get_mut(&id);
-        if let Some(terms) = consumer.and_then(|consumer| consumer.recovery.as_mut())
-            && terms.recovering.is_none()
-            && !std::mem::replace(&mut terms.is_resending, true)
-        {
-            self.work.push_back(Work::Resend(id));
-        }
-    }
-
-    /// Whether a consumer has a delivery from before its link was attached: it stays held, though it was sent
-    /// again and did not leave. Then it is sent again once more.
-    pub(super) fn keep_resent(&mut self, id: ConsumerId, acquisition: Acquisition) -> bool {
-        let consumer = self.clients.consumers.get_mut(&id);
-        let Some(terms) = consumer.and_then(|consumer| consumer.recovery.as_mut()) else {
-            return false;
-        };
-        let is_resent = terms.resent.remove(&acquisition);
-        if is_resent {
-            let at = terms.resend.partition_point(|other| *other < acquisition);
-            terms.resend.insert(at, acquisition);
-        }
-        is_resent
-    }
-
-    /// Sends some deliveries again.
-    pub(super) fn resend_slice(&mut self, turn: &mut Turn<'_>, id: ConsumerId) {
-        for _ in 0..SLICE {
-            turn.budget = turn.budget.saturating_sub(1);
-            if !self.resend(turn, id) {
-                let consumer = self.clients.consumers.get_mut(&id);
-                let Some(terms) = consumer.and_then(|consumer| consumer.recovery.as_mut()) else {
-                    return; // it went meanwhile
-                };
-                terms.is_resending = false;
-                if !terms.is_behind() {
-                    self.wake(id);
-                }
-                return;
-            }
-        }
-        self.work.push_back(Work::Resend(id));
-    }
-
-    /// Sends one delivery again; false if there is none or no room for it.
-    fn resend(&mut self, turn: &mut Turn<'_>, id: ConsumerId) -> bool {
-        if let Err(why) = self.clients.room(id) {
-            self.clients.block(id, why);
-            return false;
-        }
-        let Some(consumer) = self.clients.consumers.get_mut(&id) else {
-            return false;
-        };
-        let (queue, holder) = (consumer.queue, consumer.holder);
-        let Some(terms) = consumer.recovery.as_mut() else {
-            return false;
-        };
-        let (acquisition, is_late) = match (terms.restate.pop_front(), terms.resend.front()) {
-            (Some(late), _) => (late, true),
-            (None, Some(held)) => (*held, false),
-            (None, None) => return false,
-        };
-        if is_late {
-            terms.restated.insert(acquisition);
-        } else {
-            terms.resend.pop_front();
-            terms.resent.insert(acquisition);
-        }
-        terms.count();
-        let slot = self.queues.get(&queue);
-        let position = acquisition.position;
-        let slot = slot.and_then(|queue| queue.messages.slot_if(position, MessageState::Held));
-        let is_it = |slot: &&Slot| slot.holder == holder && slot.acquired == acquisition.acquired;
-        let slot = slot.filter(|slot| !is_late && is_it(slot));
-        let delivery = slot.map(|slot| {
-            let mut delivery = describe(id, position, slot);
-            delivery.resumed = true;
-            (delivery, slot.size_bytes)
-        });
-        let size_bytes = delivery.as_ref().map_or(0, |(_, size_bytes)| *size_bytes);
-        let Ok(consumer) = self.clients.assign_again(id, size_bytes) else {
-            invariant!(broken, "there was room for a delivery that is sent again");
-            return false;
-        };
-        let effect = match delivery {
-            Some((delivery, _)) => {
-                self.counters.redelivered += 1;
-                self.counters.delivered += 1;
-                Effect::Deliver(delivery)
-            }
-            None => Effect::Restate {
-                consumer: id,
-                acquisition,
-            },
-        };
-        turn.effects.outgoing.push((consumer.connection, effect));
-        true
-    }
-}
-
 impl Inherited {
     /// Nothing: the link is new, and ends with its connection.
     pub(super) const fn nothing(id: ConsumerId) -> Self {
@@ -767,8 +531,14 @@ impl Inherited {
     pub(super) fn kept(&self) -> Kept {
         match &self.terms {
             None => Kept::No,
-            Some(terms) if terms.recovering.is_some() => Kept::Recovering,
-            Some(_) => Kept::Yes,
+            Some(terms) => {
+                let is_durable = terms.journalled.is_some();
+                if terms.recovering.is_some() {
+                    Kept::Recovering { is_durable }
+                } else {
+                    Kept::Yes { is_durable }
+                }
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ mod facts;
 
 use std::collections::BTreeSet;
 
+use super::consumer_links::LinksRead;
 use super::{Core, CoreOptions};
 use crate::base::{Lsn, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::queue::{DiskRef, Growth, MessageState, Queue, names};
@@ -21,6 +22,8 @@ pub struct Restoring {
     stopped: Timestamp,
     /// Queues that messages entered without a declaration, which was lost to damage.
     orphans: BTreeSet<QueueId>,
+    /// What is known of consumers' links that outlive the broker.
+    links: LinksRead,
 }
 
 impl Restoring {
@@ -39,6 +42,7 @@ impl Restoring {
             down_ms,
             stopped,
             orphans: BTreeSet::new(),
+            links: LinksRead::default(),
         }
     }
 
@@ -173,6 +177,7 @@ impl Restoring {
                 self.core.memory.change(Default::default(), usage);
             }
         }
+        self.core.restore_consumer_links(self.now, self.links);
         self.core
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::clients::{Clients, NoRoom};
+use super::recorder::Recorder;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{
@@ -25,8 +26,10 @@ impl Core {
         };
         queue.scheduled = false;
         if queue.expiry() <= now.mono {
-            self.remove_queue(turn, id, DropCause::QueueExpired);
-            return;
+            return self.remove_queue(turn, id, DropCause::QueueExpired);
+        }
+        if queue.selecting.has_reserved() {
+            return self.acquire_reserved(turn, id);
         }
         let mut left = SLICE;
         let before = left;
@@ -40,6 +43,7 @@ impl Core {
             wanted: None,
             selecting_ns: 0,
             has_freed: false,
+            recorder: &mut self.recorder,
         };
         if !queue.selecting.is_empty() {
             self.work.extend(assigning.clients.rouse(queue));
@@ -53,13 +57,7 @@ impl Core {
         let has_news = meet_deadlines(now, queue, &mut left, &mut dead) | has_freed;
         enforce_limit(queue, &mut left, &mut dead);
         turn.budget = turn.budget.saturating_sub(before - left);
-        for (position, reason) in dead {
-            self.work.push_back(Work::Die {
-                queue: id,
-                position,
-                reason,
-            });
-        }
+        self.work.extend(deaths(id, dead));
         if has_news && !std::mem::replace(&mut queue.scheduled, true) {
             self.work.push_back(Work::Serve(id));
         }
@@ -200,9 +198,10 @@ impl Clients {
     /// Whether a consumer would be assigned a message that arrived now.
     fn takes(&self, queue: &Queue, consumer: ConsumerId) -> Result<bool, NoRoom> {
         // A consumer with a selector may not want the message, one that holds a suspect may not have
-        // it, and its group may be another's: the limit is kept rather than exceeded.
+        // it, its group may be another's, and after a start others come first: the limit is kept rather than exceeded.
         let selecting = &queue.selecting;
-        if selecting.has(consumer) || selecting.suspected() > 0 || selecting.has_groups() {
+        let is_apart = selecting.has(consumer) || selecting.has_reserved();
+        if is_apart || selecting.suspected() > 0 || selecting.has_groups() {
             return Ok(false);
         }
         self.room(consumer).map(|()| true)
@@ -263,6 +262,8 @@ struct Assigning<'a> {
     selecting_ns: u64,
     /// Whether a message group ended, so that others may have what they had passed of it.
     has_freed: bool,
+    /// Told what is acquired for links that outlive the broker.
+    recorder: &'a mut Recorder,
 }
 
 /// The next step for the consumer whose turn it is.
@@ -399,6 +400,7 @@ impl Assigning<'_> {
             // Looking for it may have taken all of the slice.
             *left = left.saturating_sub(1);
             let mut delivery = describe(consumer, position, slot);
+            let is_durable = slot.durable;
             let holder = taker.holder;
             if queue.selecting.is_empty() {
                 queue.consumers.served(queue.messages.ready());
@@ -408,9 +410,11 @@ impl Assigning<'_> {
                 self.has_freed |= queue.selecting.has_news();
             }
             self.counters.redelivered += u64::from(delivery.acquired > 0);
-            turn.effects
-                .outgoing
-                .push((taker.connection, Effect::Deliver(delivery)));
+            let effect = match &mut taker.recovery {
+                None => Effect::Deliver(delivery),
+                Some(terms) => terms.send(delivery, (queue.id, is_durable), self.recorder),
+            };
+            turn.effects.outgoing.push((taker.connection, effect));
             queue.counters.delivered += 1;
             self.counters.delivered += 1;
             let since = Stamp::of(turn.now.mono);
@@ -420,6 +424,17 @@ impl Assigning<'_> {
             }
         }
     }
+}
+
+/// What is left to be done about messages that were marked as dead.
+#[inline]
+fn deaths(queue: QueueId, dead: Vec<(Position, Reason)>) -> impl Iterator<Item = Work> {
+    let dead = dead.into_iter();
+    dead.map(move |(position, reason)| Work::Die {
+        queue,
+        position,
+        reason,
+    })
 }
 
 /// See [`Core::register_deadline`].

@@ -459,6 +459,7 @@ impl Core {
             position,
             acquired: slot.acquired,
         };
+        let holder = slot.holder;
         if self.keep_resent(consumer, acquisition) {
             if let Some(session) = session {
                 self.wake_released(session);
@@ -483,6 +484,7 @@ impl Core {
             queue.messages.requeue(position);
             queue.selecting.requeued(position);
             queue.growth = Growth::Grown;
+            self.note_unsent(id, position, holder);
             self.mark_evictable(id, position);
             self.schedule(id);
         }

@@ -9,6 +9,7 @@
 //! messages changes; until then the next snapshot refers to that copy instead of making a new one.
 
 use super::Core;
+use super::consumer_links::{ConsumerLinks, acquired};
 use super::delaying::delayed;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
@@ -70,6 +71,8 @@ enum CopyStep {
     Policies,
     /// Links of publishers behind this number.
     PublisherLinks(u64),
+    /// Links of consumers behind this number.
+    ConsumerLinks(u64),
     Messages,
     End,
 }
@@ -123,12 +126,7 @@ impl Core {
                 None => CopyStep::Policies,
             },
             CopyStep::Policies => {
-                for operator in [false, true] {
-                    let policies = self.policies.list(operator).cloned().map(Box::new);
-                    facts.extend(policies.map(|policy| {
-                        Fact::Topology(TopologyFact::PolicySet { operator, policy })
-                    }));
-                }
+                self.copy_policies(facts);
                 if self.deaths.vhost != VhostDeaths::NONE {
                     facts.push(Fact::VhostDeaths(Box::new(self.deaths.vhost.clone())));
                 }
@@ -139,6 +137,10 @@ impl Core {
             }
             CopyStep::PublisherLinks(after) => match self.copy_publisher_links(after, facts) {
                 Some(last) => CopyStep::PublisherLinks(last),
+                None => CopyStep::ConsumerLinks(0),
+            },
+            CopyStep::ConsumerLinks(after) => match self.copy_consumer_links(after, facts) {
+                Some(last) => CopyStep::ConsumerLinks(last),
                 None => CopyStep::Messages,
             },
             CopyStep::Messages => {
@@ -162,6 +164,14 @@ impl Core {
     pub fn note_copied(&mut self, (id, block): (QueueId, Position), copy: Lsn) {
         if let Some(queue) = self.queues.get_mut(&id) {
             queue.messages.note_copied(block, copy);
+        }
+    }
+
+    fn copy_policies(&self, facts: &mut Vec<Fact>) {
+        for operator in [false, true] {
+            let policies = self.policies.list(operator).cloned().map(Box::new);
+            let set = policies.map(|policy| TopologyFact::PolicySet { operator, policy });
+            facts.extend(set.map(Fact::Topology));
         }
     }
 
@@ -216,7 +226,7 @@ impl Core {
                 if snapshot.from == Position(0) {
                     snapshot.ends = queue.messages.ends();
                 }
-                copy_messages(now, queue, snapshot, slice)
+                copy_messages((now, &self.consumer_links), queue, snapshot, slice)
             });
             if let Some(from) = left {
                 snapshot.from = from;
@@ -264,7 +274,7 @@ fn bound(binding: Binding) -> Fact {
 /// arrived meanwhile, and messages that arrived since the copying of the queue began are not copied
 /// at all.
 fn copy_messages(
-    now: Now,
+    (now, links): (Now, &ConsumerLinks),
     queue: &Queue,
     snapshot: &Snapshot,
     slice: &mut SnapshotSlice,
@@ -288,7 +298,7 @@ fn copy_messages(
             continue;
         }
         let part = (from.max(block), bound);
-        copy_block(now, queue, part, &mut slice.facts);
+        copy_block((now, links), queue, part, &mut slice.facts);
         let is_whole = from <= block && end <= bound;
         if is_whole && !slice.facts.is_empty() {
             slice.block = Some((queue.id, block));
@@ -299,7 +309,12 @@ fn copy_messages(
 }
 
 /// Copies durable messages of a block between two positions.
-fn copy_block(now: Now, queue: &Queue, (from, bound): (Position, Position), facts: &mut Vec<Fact>) {
+fn copy_block(
+    (now, links): (Now, &ConsumerLinks),
+    queue: &Queue,
+    (from, bound): (Position, Position),
+    facts: &mut Vec<Fact>,
+) {
     let mut slice = Slice::default();
     let disk_refs = queue.messages.disk_refs(from);
     let wanted =
@@ -313,6 +328,14 @@ fn copy_block(now: Now, queue: &Queue, (from, bound): (Position, Position), fact
     });
     for (position, disk_ref) in wanted {
         slice.copy(now, queue, position, &disk_ref);
+        #[cfg(test)]
+        if is_planted(Plant::CheckpointForgetsAcquired) {
+            continue;
+        }
+        if let Some(of) = links.holder_of(queue, position) {
+            let fact = acquired(&mut slice.acquired, queue.id, of);
+            slice.acquired.extend(fact);
+        }
     }
     if !slice.checkpointed.is_empty() {
         facts.push(Fact::Checkpointed {
@@ -321,6 +344,7 @@ fn copy_block(now: Now, queue: &Queue, (from, bound): (Position, Position), fact
         });
     }
     facts.append(&mut slice.facts);
+    facts.append(&mut slice.acquired);
 }
 
 /// The messages of one slice.
@@ -329,6 +353,8 @@ struct Slice {
     checkpointed: Vec<CheckpointedMessage>,
     /// Further facts about any of them.
     facts: Vec<Fact>,
+    /// Which of them links hold that outlive the broker.
+    acquired: Vec<Fact>,
 }
 
 impl Slice {

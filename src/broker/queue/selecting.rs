@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::browsers::Browsers;
 use super::groups::{Freed, Groups};
 use super::messages::{Messages, subqueue};
+use super::reserved::Reserved;
 use super::suspects::Suspects;
 use crate::base::{ConsumerId, Position, Step, Timestamp, invariant};
 use crate::filter::Selector;
@@ -38,8 +39,10 @@ pub struct Selecting {
     suspects: Option<Box<Suspects>>,
     /// Message groups; none: no message has one.
     groups: Option<Box<Groups>>,
-    /// Number of consumers with selectors, one for the browsers, one for suspects, one for groups:
-    /// what every message asks.
+    /// What links held when the broker ended; none: all is acquired.
+    reserved: Option<Box<Reserved>>,
+    /// Number of consumers with selectors, one each for the browsers, suspects, groups and reserved
+    /// messages: what every message asks.
     members: usize,
 }
 
@@ -77,8 +80,8 @@ pub enum Choice {
 }
 
 impl Selecting {
-    /// Whether no consumer has a selector, nobody browses, nothing is suspected, and no message has a
-    /// group.
+    /// Whether no consumer has a selector, nobody browses, nothing is suspected or reserved, and no message
+    /// has a group.
     pub const fn is_empty(&self) -> bool {
         self.members == 0
     }
@@ -185,6 +188,7 @@ impl Selecting {
             self.browsers.is_some(),
             self.suspects.is_some(),
             self.groups.is_some(),
+            self.reserved.is_some(),
         ];
         self.members = self.all.len() + others.into_iter().map(usize::from).sum::<usize>();
     }
@@ -221,6 +225,31 @@ impl Selecting {
     pub fn wakes_browsers(&mut self, entered: u64) -> bool {
         let browsers = self.browsers.as_mut();
         browsers.is_some_and(|browsers| browsers.schedule(entered))
+    }
+
+    /// Whether messages are to be acquired for links that held them when the broker ended, before
+    /// anybody is served.
+    pub const fn has_reserved(&self) -> bool {
+        self.reserved.is_some()
+    }
+
+    /// These messages, if there are some.
+    pub fn reserved(&self) -> Option<&Reserved> {
+        self.reserved.as_deref()
+    }
+
+    /// Changes these messages; returns the consumers that waited until there are none, if there are none
+    /// now.
+    pub fn change_reserved<T>(
+        &mut self,
+        change: impl FnOnce(&mut Reserved) -> T,
+    ) -> (T, Option<Vec<ConsumerId>>) {
+        let mut reserved = self.reserved.take().unwrap_or_default();
+        let changed = change(&mut reserved);
+        let waiting = reserved.take_waiting();
+        self.reserved = waiting.is_none().then_some(reserved);
+        self.count();
+        (changed, waiting)
     }
 
     /// Suspects a message; false if there are too many suspects.

@@ -168,6 +168,7 @@ impl VhostReading {
                 | Fact::Redrive(_)
                 | Fact::Memo(_)
                 | Fact::PublisherLink(_)
+                | Fact::ConsumerLink(_)
                 | Fact::Registry(_) => {}
             }
         }

@@ -7,7 +7,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{Gateway, TIMEOUT_MAX_S, errors};
+use super::{Gateway, TIMEOUT_MAX_S, UNSETTLED_STATE, errors};
 use crate::base::{ConsumerId, Position, invariant};
 use crate::broker::Delivery;
 use crate::broker::recovery::{Acquisition, ExpiryPolicy, Kept, LinkKey, Recovered, Recovery};
@@ -16,7 +16,7 @@ use crate::gateway::links::{Consumer, LinkKind};
 use crate::link::LinkHandle;
 use crate::wire::performative::{
     Attach, AttachAnswer, DeliveryState, DeliveryTag, Error, ResumableTag, Symbol, Terminus,
-    UnsettledDelivery, unsettled_deliveries,
+    TerminusLifetime, UnsettledDelivery, unsettled_deliveries,
 };
 
 /// How a consumer's link outlives its connection, as it is answered.
@@ -24,6 +24,8 @@ use crate::wire::performative::{
 pub(in crate::gateway) struct ConsumerLifetime {
     expiry: ExpiryPolicy,
     timeout_s: NonZeroU32,
+    /// Whether it outlives the broker, too.
+    is_durable: bool,
 }
 
 /// When the time of a link begins and how long it is, in seconds, as a terminus asks for it; none: it ends
@@ -108,7 +110,11 @@ impl Gateway {
             })
             .collect();
         known.sort_by_key(|(acquisition, _)| *acquisition);
-        consumer.lifetime = Some(ConsumerLifetime { expiry, timeout_s });
+        consumer.lifetime = Some(ConsumerLifetime {
+            expiry,
+            timeout_s,
+            is_durable: false,
+        });
         Ok(Some(Box::new(Recovery {
             key: LinkKey {
                 user,
@@ -119,20 +125,28 @@ impl Gateway {
             timeout_ms: u64::from(timeout_s.get()) * 1_000,
             known,
             is_incomplete: attach.incomplete_unsettled,
+            is_durable: source.durable == UNSETTLED_STATE,
         })))
     }
 
     /// Answers the attach of a consumer whose link outlives its connection, unless what it held before is
     /// still compared; false if it does not outlive it.
     pub(in crate::gateway) fn accept_kept(&mut self, handle: LinkHandle, kept: Kept) -> bool {
-        match kept {
-            Kept::No => false,
-            Kept::Yes => {
-                self.accept_recovered(handle, Vec::new());
-                true
-            }
-            Kept::Recovering => true,
+        let (is_durable, is_recovering) = match kept {
+            Kept::No => return false,
+            Kept::Yes { is_durable } => (is_durable, false),
+            Kept::Recovering { is_durable } => (is_durable, true),
+        };
+        if let Some(link) = self.links.by_handle(handle)
+            && let LinkKind::Consumer(consumer) = &mut link.kind
+            && let Some(lifetime) = &mut consumer.lifetime
+        {
+            lifetime.is_durable = is_durable;
         }
+        if !is_recovering {
+            self.accept_recovered(handle, Vec::new());
+        }
+        true
     }
 
     /// Answers the attach of a consumer with what its link holds still.
@@ -155,12 +169,19 @@ impl Gateway {
         let Some(lifetime) = lifetime else {
             return invariant!(broken, "a link that outlives its connection asked for it");
         };
-        let policy = lifetime.expiry.as_str();
-        let timeout_s = lifetime.timeout_s.get();
+        let kept = TerminusLifetime {
+            durable: if lifetime.is_durable {
+                UNSETTLED_STATE
+            } else {
+                0
+            },
+            expiry_policy: lifetime.expiry.as_str(),
+            timeout_s: lifetime.timeout_s.get(),
+        };
         self.link.accept_attach(
             handle,
             AttachAnswer {
-                source: Terminus::EchoWithLifetime(policy, timeout_s),
+                source: Terminus::EchoWithLifetime(kept),
                 target: Terminus::EchoIfAddressed,
                 unsettled,
                 ..AttachAnswer::default()

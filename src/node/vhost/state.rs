@@ -73,7 +73,7 @@ impl VhostState {
                 _ => {
                     let Some(peer) = peers.get_mut(&connection) else {
                         // The connection is closed, and its consumers with it.
-                        let is_delivery = matches!(effect, Effect::Deliver(_));
+                        let is_delivery = effect.delivery().is_some();
                         invariant!(!is_delivery, "who gets a delivery is there");
                         continue;
                     };

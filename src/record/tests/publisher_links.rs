@@ -7,28 +7,32 @@ use crate::broker::Fact;
 use crate::broker::publisher_link::{KeptDelivery, PublisherLink, PublisherLinkFact};
 use crate::broker::recovery::{ExpiryPolicy, LinkKey};
 
-pub(super) fn facts() -> impl Strategy<Value = Fact> {
-    let tag = || prop::collection::vec(any::<u8>(), 0..=32).prop_map(Vec::into_boxed_slice);
-    let delivery = || (tag(), prop::option::of(name()));
-    let expiry = prop::sample::select(vec![
+pub(super) fn key() -> impl Strategy<Value = LinkKey> {
+    [name(), name(), name()].prop_map(|[user, container, link]| LinkKey {
+        user,
+        container,
+        link,
+    })
+}
+
+pub(super) fn expiry() -> impl Strategy<Value = ExpiryPolicy> {
+    prop::sample::select(vec![
         ExpiryPolicy::LinkDetach,
         ExpiryPolicy::SessionEnd,
         ExpiryPolicy::ConnectionClose,
-    ]);
-    let link = (any::<u64>(), [name(), name(), name()], expiry, any::<u32>());
-    let link =
-        link.prop_map(
-            |(number, [user, container, link], expiry, timeout_s)| PublisherLink {
-                number,
-                key: LinkKey {
-                    user,
-                    container,
-                    link,
-                },
-                expiry,
-                timeout_s,
-            },
-        );
+    ])
+}
+
+pub(super) fn facts() -> impl Strategy<Value = Fact> {
+    let tag = || prop::collection::vec(any::<u8>(), 0..=32).prop_map(Vec::into_boxed_slice);
+    let delivery = || (tag(), prop::option::of(name()));
+    let link = (any::<u64>(), key(), expiry(), any::<u32>());
+    let link = link.prop_map(|(number, key, expiry, timeout_s)| PublisherLink {
+        number,
+        key,
+        expiry,
+        timeout_s,
+    });
     let kept = (link, prop::collection::vec(delivery(), 0..4));
     let kept = kept.prop_map(|(link, unsettled)| PublisherLinkFact::Kept {
         link: Box::new(link),

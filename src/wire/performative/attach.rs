@@ -157,13 +157,24 @@ pub enum Terminus<T> {
     /// The peer's source with default-outcome released, and with the four outcomes of
     /// [AMQP 3.4] if it named none. For sources only; as `Echo` for targets.
     EchoWithOutcomes,
-    /// The same, with this expiry-policy, and this timeout in seconds.
-    EchoWithLifetime(&'static str, u32),
+    /// The same, with what is in force of how long it is kept.
+    EchoWithLifetime(TerminusLifetime),
     /// The peer's target if it has an address, otherwise null. For targets only; as `Echo` for
     /// sources.
     EchoIfAddressed,
     /// This terminus, encoded.
     Given(Box<T>),
+}
+
+/// How long a terminus is kept. [AMQP 3.5.3]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TerminusLifetime {
+    /// What of it outlives the broker: 0 (nothing) or 2 (its unsettled state). [AMQP 3.5.5]
+    pub durable: u32,
+    /// When its time begins.
+    pub expiry_policy: &'static str,
+    /// How long it is kept from then on, in seconds.
+    pub timeout_s: u32,
 }
 
 /// The answer to an attach. The engine adds name, handle, role, settle modes and delivery-count.
@@ -227,9 +238,8 @@ impl AttachFrame<'_> {
             Terminus::EchoWithOutcomes => {
                 write_source_with_outcomes(out, &self.peer.source, None)?;
             }
-            Terminus::EchoWithLifetime(policy, timeout_s) => {
-                let lifetime = Some((*policy, *timeout_s));
-                write_source_with_outcomes(out, &self.peer.source, lifetime)?;
+            Terminus::EchoWithLifetime(lifetime) => {
+                write_source_with_outcomes(out, &self.peer.source, Some(lifetime))?;
             }
             Terminus::Given(source) => composite::write(out, &**source),
         }
@@ -286,12 +296,12 @@ const OUTCOMES: [&str; 4] = [
     "amqp:modified:list",
 ];
 
-/// Writes a source again, field by field, except default-outcome (8) and outcomes (9), and expiry-policy (2)
-/// and timeout (3) if they are given. [AMQP 3.5.3]
+/// Writes a source again, field by field, except default-outcome (8) and outcomes (9), and durable (1),
+/// expiry-policy (2) and timeout (3) if they are given. [AMQP 3.5.3]
 fn write_source_with_outcomes(
     out: &mut Vec<u8>,
     source: &[u8],
-    lifetime: Option<(&str, u32)>,
+    lifetime: Option<&TerminusLifetime>,
 ) -> Result<(), DecodeError> {
     let mut described = Reader::new(source).described()?;
     let mut list = described.value.list()?;
@@ -300,8 +310,9 @@ fn write_source_with_outcomes(
     for index in 0..8 {
         let given = list.raw()?.unwrap_or_default();
         match (index, lifetime) {
-            (2, Some((policy, _))) => wire::write_symbol(out, policy),
-            (3, Some((_, timeout_s))) => wire::write_uint(out, timeout_s),
+            (1, Some(kept)) => wire::write_uint(out, kept.durable),
+            (2, Some(kept)) => wire::write_symbol(out, kept.expiry_policy),
+            (3, Some(kept)) => wire::write_uint(out, kept.timeout_s),
             _ => echo(out, given),
         }
     }

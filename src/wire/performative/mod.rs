@@ -19,7 +19,7 @@ mod types;
 mod unsettled;
 
 pub use crate::wire::Value;
-pub use attach::{AttachAnswer, AttachFields, AttachFrame, Terminus};
+pub use attach::{AttachAnswer, AttachFields, AttachFrame, Terminus, TerminusLifetime};
 pub(in crate::wire) use composite::{ListReader, read_symbols, write_list, write_symbols};
 pub use control::Control;
 pub use decode::{Performative, PerformativeError, decode, describe, encode};

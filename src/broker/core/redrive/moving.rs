@@ -212,6 +212,10 @@ impl Core {
         position: Position,
     ) -> Option<Next> {
         let queue = self.queues.get(&job.kept.source)?;
+        if queue.selecting.has_reserved() {
+            job.awaits_block = true; // what is ready may be a link's
+            return Some(Next::Woken);
+        }
         if queue.messages.slot(position).is_none() {
             job.awaits_block = true;
             self.load_for_redrive(turn, job.kept.source, position);

@@ -79,6 +79,7 @@ impl Restoring {
             Fact::Memo(MemoFact::EventNumbers { below }) => self.core.events.restore(*below),
             Fact::Memo(fact) => self.core.memos.restore(fact),
             Fact::PublisherLink(fact) => self.core.restore_publisher_link(fact),
+            Fact::ConsumerLink(fact) => self.links.fact(fact),
             Fact::Topology(fact) => self.topology(fact),
             // The registry is beside all vhosts; its facts are applied by `RestoringAll`.
             Fact::Registry(_) => {}
@@ -87,6 +88,7 @@ impl Restoring {
 
     /// Sets the counts of a message that came back; it does not wait for its time any more.
     fn returned(&mut self, (id, position): (QueueId, Position), counts: (u32, u32)) {
+        self.links.let_go((id, position), counts.1);
         self.change(id, position, |disk_ref| {
             (disk_ref.failures, disk_ref.acquired) = counts;
         });
@@ -297,6 +299,7 @@ impl Restoring {
     }
 
     pub(super) fn remove(&mut self, id: QueueId, position: Position) {
+        self.links.let_go((id, position), u32::MAX);
         let Some(queue) = self.core.queues.get_mut(&id) else {
             return;
         };

@@ -3,6 +3,7 @@
 mod assignment;
 mod batches;
 mod browsers;
+mod consumer_links;
 mod cycles;
 mod dead_letters;
 mod delays;

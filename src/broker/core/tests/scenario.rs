@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::base::{
-    ConnectionId, ConsumerId, Millis, Name, Now, PublisherId, Seed, SessionId, Timestamp,
+    ConnectionId, ConsumerId, Lsn, Millis, Name, Now, Position, PublisherId, Seed, SessionId,
+    Timestamp,
 };
 use crate::broker::event::VhostEvent;
 use crate::broker::memo::MemoFact;
@@ -29,6 +30,8 @@ pub(crate) struct Scenario {
     pub(crate) records: Vec<Record>,
     /// Every delivery not yet settled or asked for.
     pub(crate) deliveries: Vec<Delivery>,
+    /// The records without which deliveries are not sent.
+    pub(crate) awaited: Vec<(Position, Lsn)>,
     /// Every other effect.
     pub(crate) others: Vec<Effect>,
     pub(crate) log: Vec<LogEvent>,
@@ -49,6 +52,7 @@ impl Scenario {
             effects: Effects::new(),
             records: Vec::new(),
             deliveries: Vec::new(),
+            awaited: Vec::new(),
             others: Vec::new(),
             log: Vec::new(),
             events: Vec::new(),
@@ -100,6 +104,10 @@ impl Scenario {
         for (_, effect) in self.effects.outgoing.drain(..) {
             match effect {
                 Effect::Deliver(delivery) => self.deliveries.push(delivery),
+                Effect::DeliverDurably { delivery, lsn } => {
+                    self.awaited.push((delivery.position, lsn));
+                    self.deliveries.push(*delivery);
+                }
                 other => self.others.push(other),
             }
         }

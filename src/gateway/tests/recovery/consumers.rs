@@ -13,14 +13,14 @@ use crate::wire::performative::{
     ReceiverSettleMode, Role, SenderSettleMode, Symbol, Transfer,
 };
 
-type Map = BTreeMap<Vec<u8>, Option<DeliveryState>>;
+pub(super) type Map = BTreeMap<Vec<u8>, Option<DeliveryState>>;
 
 /// The attach of a consumer that is to be kept for a minute, with these deliveries unsettled.
 fn kept(map: &Map) -> Attach {
     lasting_for(Some("connection-close"), 60, map)
 }
 
-fn lasting_for(policy: Option<&str>, timeout_s: u32, map: &Map) -> Attach {
+pub(super) fn lasting_for(policy: Option<&str>, timeout_s: u32, map: &Map) -> Attach {
     let mut attach = receiver("in", "/queues/q");
     let source = attach.source.as_mut().unwrap();
     (source.expiry_policy, source.timeout_s) = (policy.map(Symbol::from), timeout_s);
@@ -49,7 +49,7 @@ fn lifetime(answer: &Attach) -> (Option<String>, u32) {
 }
 
 /// Publishes so many messages.
-fn publish(world: &mut World, count: u32) {
+pub(super) fn publish(world: &mut World, count: u32) {
     let line = world.line("p");
     world.attach(line, &lasting(None, 0, &[]));
     for number in 0..count {
@@ -60,12 +60,12 @@ fn publish(world: &mut World, count: u32) {
 }
 
 /// Gives credit up to `limit` deliveries since the attach; what came.
-fn take(world: &mut World, line: usize, limit: u32) -> Vec<Transfer> {
+pub(super) fn take(world: &mut World, line: usize, limit: u32) -> Vec<Transfer> {
     give(world, line, limit);
     world.lines[line].transfers.drain(..).collect()
 }
 
-fn give(world: &mut World, line: usize, limit: u32) {
+pub(super) fn give(world: &mut World, line: usize, limit: u32) {
     let flow = Flow {
         next_incoming_id: Some(Serial(0)),
         incoming_window: 10_000,
@@ -85,11 +85,17 @@ fn give(world: &mut World, line: usize, limit: u32) {
     world.drive();
 }
 
-fn tag(transfer: &Transfer) -> Vec<u8> {
+pub(super) fn tag(transfer: &Transfer) -> Vec<u8> {
     transfer.tag.as_slice().to_vec()
 }
 
-fn dispose(world: &mut World, line: usize, id: u32, settled: bool, state: DeliveryState) {
+pub(super) fn dispose(
+    world: &mut World,
+    line: usize,
+    id: u32,
+    settled: bool,
+    state: DeliveryState,
+) {
     let disposition = Disposition {
         role: Role::Receiver,
         first: Serial(id),

@@ -2,6 +2,7 @@
 
 mod consumers;
 mod cuts;
+mod durable_consumers;
 mod restarts;
 mod world;
 

@@ -235,7 +235,11 @@ impl World {
         };
         let outcome = self.outcome();
         let session = self.clients[client].session.as_ref().unwrap();
-        let is_plain = !second && session.links[&handle].recovery.is_none();
+        let recovers = session.links[&handle].recovery.is_some();
+        let is_plain = !second && !recovers;
+        // What was settled first, and lost with the line, comes back without having failed if the link is attached
+        // again before the broker sees the line end.
+        let is_sure = second || !recovers;
         let browsed = session.held[&first].browsed;
         let settled = session.held.range(first..=last);
         let settled: Vec<(u64, String)> = settled
@@ -247,7 +251,7 @@ impl World {
             None
         };
         for (message, queue) in settled.into_iter().filter(|_| !browsed) {
-            self.ledger.settle(message, &queue, &outcome);
+            self.ledger.settle(message, &queue, &outcome, is_sure);
             if let Some((_, transaction)) = transaction {
                 self.ledger.retire(transaction, message, &outcome);
             }

@@ -267,7 +267,7 @@ impl Client {
         self.links += 1;
         let recovery = (timeout_s > 0).then(|| Recovery {
             timeout_s,
-            durable: role.sends() && self.links.is_multiple_of(2),
+            durable: self.links.is_multiple_of(2),
             ..Recovery::default()
         });
         let name = format!("link-{}", self.links);

@@ -215,8 +215,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// A consumer settles a delivery from a queue.
-    pub(super) fn settle(&mut self, id: u64, queue: &str, outcome: &Outcome) {
+    /// A consumer settles a delivery from a queue. Unless it is `sure` to count, it may not be counted as failed.
+    pub(super) fn settle(&mut self, id: u64, queue: &str, outcome: &Outcome, sure: bool) {
         self.tell_of(id, outcome);
         let Ok(known) = self.known(id) else { return };
         let reject = |known: &mut Known| {
@@ -227,13 +227,13 @@ impl Ledger {
             Outcome::Released => {}
             Outcome::Rejected => {
                 reject(known);
-                known.failures += 1;
+                known.failures += u32::from(sure);
             }
             Outcome::Modified { failed, here } => {
                 if *here {
                     reject(known);
                 }
-                known.failures += u32::from(*failed);
+                known.failures += u32::from(*failed && sure);
             }
         }
     }
@@ -368,6 +368,11 @@ impl Ledger {
             return Err(format!("a start lost accepted messages: {lost:?}"));
         }
         self.check_places(after)
+    }
+
+    /// Whether the journal keeps a message.
+    pub(super) fn is_kept(&self, id: u64) -> bool {
+        self.messages.get(&id).is_some_and(Known::is_durable)
     }
 
     /// Whether a message can be in one place only.

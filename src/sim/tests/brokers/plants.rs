@@ -18,9 +18,11 @@ fn each_planted_fault_is_found_within_three_hundred_worlds() {
                 Trial::of(seed).with(Fault::Redrives)
             }
             Plant::OutcomesForgotten | Plant::HeldNotKept => Trial::of(seed).with(Fault::Resume),
-            Plant::DecidedApart | Plant::CheckpointForgetsLinks => {
-                Trial::of(seed).with(Fault::Resume).with(Fault::Crash)
-            }
+            Plant::DecidedApart
+            | Plant::CheckpointForgetsLinks
+            | Plant::CheckpointForgetsAcquired
+            | Plant::SentBeforeAcquired
+            | Plant::StartForgetsHeld => Trial::of(seed).with(Fault::Resume).with(Fault::Crash),
             Plant::CommitInParts => Trial::of(seed).with(Fault::Transactions),
             _ => Trial::of(seed),
         };
