@@ -117,6 +117,26 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// The record that must be durable before it is handled; 0: none.
+    #[inline]
+    pub const fn awaits(&self) -> Lsn {
+        match self {
+            Self::Published { lsn, .. }
+            | Self::Settled { lsn, .. }
+            | Self::Committed { lsn, .. }
+            | Self::Recovered { lsn, .. }
+            | Self::PublisherEnded { lsn, .. }
+            | Self::DeliverDurably { lsn, .. } => *lsn,
+            Self::Deliver(_)
+            | Self::Drained { .. }
+            | Self::ConsumerEnded { .. }
+            | Self::Restate { .. }
+            | Self::PublisherStolen { .. }
+            | Self::TimedOut { .. }
+            | Self::Alarm { .. } => Lsn(0),
+        }
+    }
+
     /// The delivery that it is, if it is one.
     pub const fn delivery(&self) -> Option<&Delivery> {
         match self {

@@ -492,9 +492,5 @@ fn awaited(effect: &Effect) -> Option<Lsn> {
     if is_planted(Plant::SentBeforeAcquired) {
         return None;
     }
-    if let Effect::DeliverDurably { lsn, .. } = effect {
-        Some(*lsn)
-    } else {
-        None
-    }
+    matches!(effect, Effect::DeliverDurably { .. }).then(|| effect.awaits())
 }
