@@ -141,7 +141,7 @@ impl Count {
 }
 
 impl Count {
-    fn write(&self, f: &mut dyn fmt::Write) -> fmt::Result {
+    fn write(self, f: &mut dyn fmt::Write) -> fmt::Result {
         let digits = self.0.to_string();
         let first = match digits.len() % 3 {
             0 => 3,
@@ -172,7 +172,7 @@ impl Rate {
 }
 
 impl Rate {
-    fn write(&self, f: &mut dyn fmt::Write) -> fmt::Result {
+    fn write(self, f: &mut dyn fmt::Write) -> fmt::Result {
         let rate = self.0;
         if rate >= 100.0 {
             #[allow(
@@ -196,7 +196,7 @@ pub struct Bytes(pub u64);
 
 impl Bytes {
     #[allow(clippy::cast_precision_loss, reason = "shown to one digit")]
-    fn write(&self, f: &mut dyn fmt::Write) -> fmt::Result {
+    fn write(self, f: &mut dyn fmt::Write) -> fmt::Result {
         let units = ["KiB", "MiB", "GiB", "TiB"];
         let mut size = self.0 as f64;
         let mut unit = "B";

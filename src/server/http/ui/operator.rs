@@ -359,24 +359,28 @@ pub(super) async fn policies(visit: &Visit<'_>) -> Result<Operator, Failure> {
         });
     }
     if visit.identity().is_policymaker() {
-        page.forms.push(Form {
-            title: "Set a policy",
-            path: "/ui/do/set-policy".to_owned(),
-            fields: vec![
-                vhost_field(visit),
-                Field::line("name", "Name"),
-                Field::line("pattern", "Pattern"),
-                Field::choice("apply", "Applies to", &["queues", "exchanges", "all"]),
-                Field::line("priority", "Priority").with("0"),
-                Field::line("definition", "Definition (JSON)")
-                    .of(Kind::Lines)
-                    .with("{}"),
-            ],
-            button: "Set",
-            command: "coroner set_policy NAME PATTERN DEFINITION".to_owned(),
-        });
+        page.forms.push(policy_form(visit));
     }
     Ok(page)
+}
+
+fn policy_form(visit: &Visit<'_>) -> Form {
+    Form {
+        title: "Set a policy",
+        path: "/ui/do/set-policy".to_owned(),
+        fields: vec![
+            vhost_field(visit),
+            Field::line("name", "Name"),
+            Field::line("pattern", "Pattern"),
+            Field::choice("apply", "Applies to", &["queues", "exchanges", "all"]),
+            Field::line("priority", "Priority").with("0"),
+            Field::line("definition", "Definition (JSON)")
+                .of(Kind::Lines)
+                .with("{}"),
+        ],
+        button: "Set",
+        command: "coroner set_policy NAME PATTERN DEFINITION".to_owned(),
+    }
 }
 
 /// `/ui/users`: for administrators.
