@@ -15,8 +15,8 @@ use crate::server::http::reply::Reply;
 
 /// Deaths around a queue, unless they are given.
 const HOPS: &str = "2";
-/// How often an open page asks for the graph anew, in milliseconds.
-const GRAPH_EVERY_MS: u32 = 60_000;
+/// How often an open page asks for the graph or the findings anew, in milliseconds: both take long.
+const EVERY_MS: u32 = 60_000;
 
 /// `/ui/graph`.
 pub(super) async fn graph(visit: &Visit<'_>) -> Result<GraphPage, Failure> {
@@ -59,7 +59,7 @@ pub(super) async fn graph(visit: &Visit<'_>) -> Result<GraphPage, Failure> {
     })
     .await?;
     let mut frame = visit.frame("Graph", Place::Graph);
-    frame.every_ms = Some(GRAPH_EVERY_MS);
+    frame.every_ms = Some(EVERY_MS);
     Ok(GraphPage {
         frame,
         vhost,
@@ -75,8 +75,7 @@ pub(super) async fn graph(visit: &Visit<'_>) -> Result<GraphPage, Failure> {
 pub(super) async fn lint(visit: &Visit<'_>) -> Result<LintPage, Failure> {
     let mut report = LintAnswer::of(visit.get("/api/lint", "").await?);
     report.findings.truncate(PAGE_FINDINGS_MAX);
-    Ok(LintPage {
-        frame: visit.frame("Lint", Place::Lint),
-        report,
-    })
+    let mut frame = visit.frame("Lint", Place::Lint);
+    frame.every_ms = Some(EVERY_MS);
+    Ok(LintPage { frame, report })
 }
