@@ -11,6 +11,8 @@ mod map;
 mod meter;
 mod name;
 mod nearest;
+#[cfg(feature = "http")]
+pub(crate) mod order;
 mod percent;
 #[cfg(test)]
 pub(crate) mod plant;

@@ -14,6 +14,7 @@ mod map;
 mod report;
 mod rules;
 mod sandbox;
+mod sorted;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -24,13 +25,13 @@ pub use graph::{Figures, Graph};
 pub use report::{Report, Silence, counted, sarif, text};
 pub use rules::OWN_KEYS;
 pub use sandbox::Sandbox;
+pub use sorted::Sorted;
 pub use topology::{NotRead, PARAMETER, Topology};
-
-use std::collections::BTreeMap;
 
 use self::map::Map;
 use self::rules::Loop;
 use crate::base::limits;
+use crate::base::order::sort_by;
 use crate::broker::Core;
 
 /// Who is to run the topology.
@@ -53,22 +54,22 @@ pub fn lint(sandbox: &mut Sandbox, target: Target) -> Vec<Finding> {
 }
 
 /// How many findings of each rule there are; no witness is tried.
-pub(crate) fn count(core: &Core, silences: &[Silence]) -> BTreeMap<Rule, u64> {
+pub(crate) fn count(core: &Core, silences: &[Silence]) -> Vec<(Rule, u64)> {
     let map = Map::draw(core);
     let loops = rules::find_loops(core, &map);
-    let mut counts = BTreeMap::new();
-    for finding in find(core, &map, &loops, Target::Coroner) {
-        if !silences.iter().any(|silence| silence.covers(&finding)) {
-            *counts.entry(finding.rule).or_default() += 1;
-        }
-    }
-    counts
+    let mut findings = find(core, &map, &loops, Target::Coroner);
+    findings.retain(|finding| !silences.iter().any(|silence| silence.covers(finding)));
+    let counts = Rule::ALL.into_iter().map(|rule| {
+        let of_rule = findings.iter().filter(|finding| finding.rule == rule);
+        (rule, of_rule.count() as u64)
+    });
+    counts.filter(|(_, count)| *count > 0).collect()
 }
 
 /// What the rules find on a map; no witness is tried.
 fn find(core: &Core, map: &Map, loops: &[Loop], target: Target) -> Vec<Finding> {
     let mut findings = rules::all(core, map, loops, target);
-    findings.sort_by(|a, b| a.order().cmp(&b.order()));
+    sort_by(&mut findings, |a, b| a.order().cmp(&b.order()));
     findings.dedup_by(|a, b| a.order() == b.order());
     findings.truncate(limits::LINT_FINDINGS_MAX);
     findings

@@ -8,6 +8,7 @@ use super::finding::{Finding, Rule, Severity};
 use super::topology::{NotRead, PARAMETER, Topology};
 use super::{Target, lint};
 use crate::base::Name;
+use crate::base::order::sort_by;
 use crate::management::Refusal;
 
 /// Findings that nobody wants to hear of again.
@@ -98,17 +99,22 @@ impl Report {
                 }
             }
         }
-        let severity = |(_, finding): &(Name, Finding)| finding.severity;
-        report.findings.sort_by_key(severity);
+        report.sort();
         report
     }
 
     /// Adds the findings of other vhosts.
     pub fn join(&mut self, other: Self) {
         self.findings.extend(other.findings);
-        self.findings.sort_by_key(|(_, finding)| finding.severity);
+        self.sort();
         self.silenced += other.silenced;
         self.not_read.extend(other.not_read);
+    }
+
+    /// Brings the worst findings to the front.
+    fn sort(&mut self) {
+        let findings = &mut self.findings;
+        sort_by(findings, |(_, a), (_, b)| a.severity.cmp(&b.severity));
     }
 
     /// How many findings are as bad as this.

@@ -1,7 +1,6 @@
 //! The first page: what died, what needs somebody.
 
 use askama::Template;
-use serde::Deserialize;
 
 use super::frame::Frame;
 use super::message::Death;
@@ -9,27 +8,25 @@ use super::queue::{Group, queue_link};
 use super::queues::{Details, QueueRow};
 use super::show::{Count, Rate, Span, Text, When, encoded};
 
-/// The overview's counters.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Overview {
-    pub message_stats: OverviewStats,
-    pub object_totals: Objects,
-}
+answer! {
+    /// The overview's counters.
+    pub struct Overview {
+        pub message_stats: OverviewStats,
+        pub object_totals: Objects,
+    }
 
-/// Counters of all vhosts that the user sees.
-#[derive(Clone, Copy, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct OverviewStats {
-    pub dead: Count,
-    pub dead_details: Details,
-}
+    /// Counters of all vhosts that the user sees.
+    #[derive(Copy)]
+    pub struct OverviewStats {
+        pub dead: Count,
+        pub dead_details: Details,
+    }
 
-/// Numbers of objects.
-#[derive(Clone, Copy, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Objects {
-    pub queues: Count,
+    /// Numbers of objects.
+    #[derive(Copy)]
+    pub struct Objects {
+        pub queues: Count,
+    }
 }
 
 /// A group of dead letters in some queue, with one message of it.
@@ -63,23 +60,21 @@ impl GroupIn {
     }
 }
 
-/// A finding of the linter.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Finding {
-    pub rule: Text,
-    pub severity: Text,
-    pub vhost: Text,
-    pub object: Object,
-    pub says: Text,
-}
+answer! {
+    /// A finding of the linter.
+    pub struct Finding {
+        pub rule: Text,
+        pub severity: Text,
+        pub vhost: Text,
+        pub object: Object,
+        pub says: Text,
+    }
 
-/// What a finding is about.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Object {
-    pub kind: Text,
-    pub name: Text,
+    /// What a finding is about.
+    pub struct Object {
+        pub kind: Text,
+        pub name: Text,
+    }
 }
 
 /// Something that needs somebody.

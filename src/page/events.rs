@@ -1,7 +1,6 @@
 //! The page with what happened lately.
 
 use askama::Template;
-use serde::Deserialize;
 
 use super::frame::Frame;
 use super::show::Text;
@@ -41,38 +40,33 @@ impl EventsPage {
     }
 }
 
-/// An event as the API tells it.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct EventRow {
-    #[serde(rename = "type")]
-    pub kind: Text,
-    pub time: Text,
-    pub subject: Text,
-    pub data: EventData,
-}
+answer! {
+    /// An event as the API tells it.
+    pub struct EventRow {
+        pub kind: Text = "type",
+        pub time: Text,
+        pub subject: Text,
+        pub data: EventData,
+    }
 
-/// What is told of an event, as far as the page shows it.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct EventData {
-    pub vhost: Text,
-    pub queue: Text,
-    pub reason: Text,
-    pub outcome: Text,
-    pub cause: Text,
-    pub state: Text,
-    pub redrive: Text,
-    pub targets: Vec<Text>,
-    pub error: EventError,
-}
+    /// What is told of an event, as far as the page shows it.
+    pub struct EventData {
+        pub vhost: Text,
+        pub queue: Text,
+        pub reason: Text,
+        pub outcome: Text,
+        pub cause: Text,
+        pub state: Text,
+        pub redrive: Text,
+        pub targets: Vec<Text>,
+        pub error: EventError,
+    }
 
-/// What the consumer said.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct EventError {
-    pub condition: Text,
-    pub description: Text,
+    /// What the consumer said.
+    pub struct EventError {
+        pub condition: Text,
+        pub description: Text,
+    }
 }
 
 impl EventRow {

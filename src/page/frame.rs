@@ -1,5 +1,7 @@
 //! What is around every page: navigation, who is logged in, the theme.
 
+use askama::Template;
+
 use super::assets::Asset;
 use super::show::{Text, When};
 
@@ -107,9 +109,35 @@ pub struct Frame {
     pub is_fragment: bool,
     /// What was done before this page.
     pub done: Option<&'static str>,
+    /// How often the script asks for what changed, in milliseconds; none: as often as it does by itself.
+    pub every_ms: Option<u32>,
+}
+
+/// What is above a page. A template of its own: in `base.html` it would be code in each page.
+#[derive(Template)]
+#[template(path = "top.html")]
+pub struct PageTop<'a> {
+    frame: &'a Frame,
+}
+
+/// What is beneath a page.
+#[derive(Template)]
+#[template(path = "end.html")]
+pub struct PageEnd<'a> {
+    frame: &'a Frame,
 }
 
 impl Frame {
+    /// What is above the page.
+    pub const fn top(&self) -> PageTop<'_> {
+        PageTop { frame: self }
+    }
+
+    /// What is beneath the page.
+    pub const fn end(&self) -> PageEnd<'_> {
+        PageEnd { frame: self }
+    }
+
     /// The path of the style sheet.
     pub fn style(&self) -> &'static str {
         &Asset::style().path

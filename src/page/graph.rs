@@ -1,7 +1,6 @@
 //! Where dead letters go, drawn and as a table; and what the linter finds.
 
 use askama::Template;
-use serde::Deserialize;
 
 use super::frame::Frame;
 use super::queue::queue_link;
@@ -21,42 +20,37 @@ pub struct GraphPage {
     pub graph: GraphAnswer,
 }
 
-/// A graph as the API answers it, as far as the table shows it.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct GraphAnswer {
-    pub edges: Vec<EdgeRow>,
-    pub left_out: LeftOut,
-}
+answer! {
+    /// A graph as the API answers it, as far as the table shows it.
+    pub struct GraphAnswer {
+        pub edges: Vec<EdgeRow>,
+        pub left_out: LeftOut,
+    }
 
-/// What is not shown.
-#[derive(Clone, Copy, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct LeftOut {
-    pub nodes: Count,
-}
+    /// What is not shown.
+    #[derive(Copy)]
+    pub struct LeftOut {
+        pub nodes: Count,
+    }
 
-/// Where the dead of one queue go.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct EdgeRow {
-    pub from: Text,
-    pub to: Text,
-    pub through: Vec<Text>,
-    pub keys: Vec<Text>,
-    pub rule: Text,
-    pub reasons: std::collections::BTreeMap<String, Deaths>,
-    #[serde(rename = "loop")]
-    pub turns: Text,
-    pub sometimes: bool,
-}
+    /// Where the dead of one queue go.
+    pub struct EdgeRow {
+        pub from: Text,
+        pub to: Text,
+        pub through: Vec<Text>,
+        pub keys: Vec<Text>,
+        pub rule: Text,
+        pub reasons: Vec<(String, Deaths)>,
+        pub turns: Text = "loop",
+        pub sometimes: bool,
+    }
 
-/// Deaths for one reason.
-#[derive(Clone, Copy, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Deaths {
-    pub total: Count,
-    pub rate: Option<f64>,
+    /// Deaths for one reason.
+    #[derive(Copy)]
+    pub struct Deaths {
+        pub total: Count,
+        pub rate: Option<f64>,
+    }
 }
 
 impl EdgeRow {
@@ -92,47 +86,41 @@ pub struct LintPage {
     pub report: LintAnswer,
 }
 
-/// The linter's report as the API answers it.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct LintAnswer {
-    pub findings: Vec<FindingRow>,
-    pub errors: Count,
-    pub warnings: Count,
-    pub infos: Count,
-    pub silenced: Count,
-}
+answer! {
+    /// The linter's report as the API answers it.
+    pub struct LintAnswer {
+        pub findings: Vec<FindingRow>,
+        pub errors: Count,
+        pub warnings: Count,
+        pub infos: Count,
+        pub silenced: Count,
+    }
 
-/// A finding with what shows it and what mends it.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct FindingRow {
-    pub rule: Text,
-    pub severity: Text,
-    pub vhost: Text,
-    pub object: super::deaths::Object,
-    pub says: Text,
-    pub because: Text,
-    pub fix: Text,
-    pub witness: Option<Witness>,
-}
+    /// A finding with what shows it and what mends it.
+    pub struct FindingRow {
+        pub rule: Text,
+        pub severity: Text,
+        pub vhost: Text,
+        pub object: super::deaths::Object,
+        pub says: Text,
+        pub because: Text,
+        pub fix: Text,
+        pub witness: Option<Witness>,
+    }
 
-/// A message, and what became of it.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Witness {
-    pub exchange: Text,
-    pub routing_key: Text,
-    pub deaths: Vec<WitnessDeath>,
-    pub outcome: Text,
-}
+    /// A message, and what became of it.
+    pub struct Witness {
+        pub exchange: Text,
+        pub routing_key: Text,
+        pub deaths: Vec<WitnessDeath>,
+        pub outcome: Text,
+    }
 
-/// Where it died, and of what.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct WitnessDeath {
-    pub queue: Text,
-    pub reason: Text,
+    /// Where it died, and of what.
+    pub struct WitnessDeath {
+        pub queue: Text,
+        pub reason: Text,
+    }
 }
 
 impl FindingRow {

@@ -1,133 +1,112 @@
 //! The page of one message: its life, its deaths, what would happen next, what is in it.
 
 use askama::Template;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::frame::Frame;
 use super::queue::vhost_flag;
 use super::show::{Bytes, Count, Lines, Span, Text, When};
 
-/// The error that a consumer gave.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Error {
-    pub condition: Text,
-    pub description: Text,
-    pub info: Value,
-}
+answer! {
+    /// The error that a consumer gave.
+    pub struct Error {
+        pub condition: Text,
+        pub description: Text,
+        pub info: Value,
+    }
 
-/// The consumer that caused something.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Culprit {
-    pub how: Text,
-    pub container: Text,
-    pub link: Text,
-    pub user: Text,
-    pub address: Text,
-}
+    /// The consumer that caused something.
+    pub struct Culprit {
+        pub how: Text,
+        pub container: Text,
+        pub link: Text,
+        pub user: Text,
+        pub address: Text,
+    }
 
-/// An entry of a death history.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Death {
-    pub queue: Text,
-    pub reason: Text,
-    pub count: Count,
-    pub first_time: When,
-    pub last_time: When,
-    pub exchange: Text,
-    pub routing_keys: Vec<Text>,
-    pub error: Option<Error>,
-    pub by: Option<Culprit>,
-    pub rule: Text,
-}
+    /// An entry of a death history.
+    pub struct Death {
+        pub queue: Text,
+        pub reason: Text,
+        pub count: Count,
+        pub first_time: When,
+        pub last_time: When,
+        pub exchange: Text,
+        pub routing_keys: Vec<Text>,
+        pub error: Option<Error>,
+        pub by: Option<Culprit>,
+        pub rule: Text,
+    }
 
-/// A step of a life.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Step {
-    pub at: When,
-    pub first_at: When,
-    pub what: Text,
-    #[serde(rename = "where")]
-    pub place: Text,
-    pub why: Text,
-    pub rule: Text,
-    pub by: Option<Culprit>,
-    pub routing_keys: Vec<Text>,
-    pub count: Count,
-    pub from: Text,
-    pub job: Text,
-    pub error: Option<Error>,
-}
+    /// A step of a life.
+    pub struct Step {
+        pub at: When,
+        pub first_at: When,
+        pub what: Text,
+        pub place: Text = "where",
+        pub why: Text,
+        pub rule: Text,
+        pub by: Option<Culprit>,
+        pub routing_keys: Vec<Text>,
+        pub count: Count,
+        pub from: Text,
+        pub job: Text,
+        pub error: Option<Error>,
+    }
 
-/// Where a message is.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Now {
-    pub queue: Text,
-    pub position: Text,
-    pub state: Text,
-    pub since: When,
-    pub ahead: Count,
-    pub failures: Count,
-    pub consumers: Count,
-    pub expires_at: When,
-    pub rule: Text,
-    pub held_by: Option<Culprit>,
-}
+    /// Where a message is.
+    pub struct Now {
+        pub queue: Text,
+        pub position: Text,
+        pub state: Text,
+        pub since: When,
+        pub ahead: Count,
+        pub failures: Count,
+        pub consumers: Count,
+        pub expires_at: When,
+        pub rule: Text,
+        pub held_by: Option<Culprit>,
+    }
 
-/// What may happen to a message.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Next {
-    #[serde(rename = "if")]
-    pub event: Text,
-    pub then: Then,
-    pub rule: Text,
-}
+    /// What may happen to a message.
+    pub struct Next {
+        pub event: Text = "if",
+        pub then: Then,
+        pub rule: Text,
+    }
 
-/// What would become of it then.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Then {
-    pub verdict: Text,
-    pub reason: Text,
-    pub cause: Text,
-    pub waits: bool,
-    pub targets: Vec<Target>,
-    pub skipped: Vec<Skipped>,
-}
+    /// What would become of it then.
+    pub struct Then {
+        pub verdict: Text,
+        pub reason: Text,
+        pub cause: Text,
+        pub waits: bool,
+        pub targets: Vec<Target>,
+        pub skipped: Vec<Skipped>,
+    }
 
-/// A queue that it would enter.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Target {
-    pub queue: Text,
-    pub consumers: Option<Count>,
-    pub messages: Option<Count>,
-    pub max_length: Option<Count>,
-    pub dies: bool,
-}
+    /// A queue that it would enter.
+    pub struct Target {
+        pub queue: Text,
+        pub consumers: Option<Count>,
+        pub messages: Option<Count>,
+        pub max_length: Option<Count>,
+        pub dies: bool,
+    }
 
-/// A queue that is passed over, and why.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Skipped {
-    pub queue: Text,
-    pub why: Text,
-}
+    /// A queue that is passed over, and why.
+    pub struct Skipped {
+        pub queue: Text,
+        pub why: Text,
+    }
 
-/// The explanation of a message.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Explained {
-    pub as_of: When,
-    pub life: Vec<Step>,
-    pub now: Now,
-    pub next: Vec<Next>,
+    /// The explanation of a message.
+    pub struct Explained {
+        pub as_of: When,
+        pub life: Vec<Step>,
+        pub now: Now,
+        pub next: Vec<Next>,
+    }
 }
 
 impl Explained {
@@ -137,34 +116,30 @@ impl Explained {
     }
 }
 
-/// A message as the API shows it.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Message {
-    pub payload_bytes: Bytes,
-    pub payload: Text,
-    pub exchange: Text,
-    pub routing_key: Text,
-    pub amqp: Sections,
-}
+answer! {
+    /// A message as the API shows it.
+    pub struct Message {
+        pub payload_bytes: Bytes,
+        pub payload: Text,
+        pub exchange: Text,
+        pub routing_key: Text,
+        pub amqp: Sections,
+    }
 
-/// An answer with messages.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Seen {
-    pub messages: Vec<Message>,
-}
+    /// An answer with messages.
+    pub struct Seen {
+        pub messages: Vec<Message>,
+    }
 
-/// The sections of a message.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Sections {
-    pub header: Map<String, Value>,
-    pub message_annotations: Map<String, Value>,
-    pub properties: Map<String, Value>,
-    pub application_properties: Map<String, Value>,
-    pub body: Value,
-    pub deaths: Vec<Death>,
+    /// The sections of a message.
+    pub struct Sections {
+        pub header: Map<String, Value>,
+        pub message_annotations: Map<String, Value>,
+        pub properties: Map<String, Value>,
+        pub application_properties: Map<String, Value>,
+        pub body: Value,
+        pub deaths: Vec<Death>,
+    }
 }
 
 /// A form in which a body is shown.
@@ -371,10 +346,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::page::answer::FromAnswer;
 
     fn body(bytes: &[u8], sections: &Value, asked: Option<BodyForm>) -> Body {
         let message = json!({ "payload_bytes": bytes.len(), "amqp": { "body": sections } });
-        let message: Message = serde_json::from_value(message).unwrap();
+        let message = Message::of(message);
         Body::of(bytes, &message, asked)
     }
 
@@ -405,7 +381,7 @@ mod tests {
             "as_of": 5, "now": { "state": "ready", "position": "18446744073709551615" },
             "next": [{ "if": "redriven", "then": { "verdict": "moved", "targets": [] } }],
         });
-        let told: Explained = serde_json::from_value(told).unwrap();
+        let told = Explained::of(told);
         assert_eq!(told.now.position.raw(), u64::MAX.to_string());
         assert_eq!(told.redriven().unwrap().then.verdict.raw(), "moved");
     }

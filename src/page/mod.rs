@@ -21,6 +21,8 @@
     reason = "fields that are not documented are those of the API of the same name"
 )]
 
+#[macro_use]
+pub mod answer;
 pub mod assets;
 pub mod deaths;
 pub mod events;
@@ -34,4 +36,16 @@ pub mod redrive;
 pub mod show;
 pub mod simple;
 
-pub use askama::Template;
+use askama::Template;
+
+/// A page of any kind, ready to be written.
+pub trait AnyPage: Send {
+    /// Writes it as HTML.
+    fn html(&self) -> Result<String, askama::Error>;
+}
+
+impl<T: Template + Send> AnyPage for T {
+    fn html(&self) -> Result<String, askama::Error> {
+        self.render()
+    }
+}

@@ -26,7 +26,7 @@ pub struct Cell {
 
 impl Cell {
     /// A cell with a text.
-    pub fn text(text: impl Into<String>) -> Self {
+    pub fn text(text: &str) -> Self {
         Self {
             text: Text::new(text),
             ..Self::default()
@@ -34,19 +34,10 @@ impl Cell {
     }
 
     /// A cell with a number, or something that has its digits under one another.
-    pub fn number(number: impl Into<String>) -> Self {
+    pub fn number(number: &str) -> Self {
         Self {
             is_number: true,
             ..Self::text(number)
-        }
-    }
-
-    /// A cell with a text that leads somewhere.
-    pub fn link(text: &Text, link: String) -> Self {
-        Self {
-            text: text.clone(),
-            link: Some(link),
-            ..Self::default()
         }
     }
 
@@ -91,7 +82,8 @@ pub enum Kind {
 }
 
 impl Field {
-    /// A line of text.
+    /// A line of text. Not inlined: forms have dozens of fields.
+    #[inline(never)]
     pub fn line(name: &'static str, label: &'static str) -> Self {
         Self {
             name,
@@ -111,12 +103,14 @@ impl Field {
 
     /// The same field of another kind.
     #[must_use]
+    #[inline(never)]
     pub fn of(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
 
     /// The same field with a value in it.
     #[must_use]
+    #[inline(never)]
     pub fn with(self, value: &str) -> Self {
         Self {
             value: Text::new(value),
@@ -136,6 +130,15 @@ pub struct Form {
     pub command: String,
 }
 
+/// Forms as they are shown, below what they change.
+#[derive(Template)]
+#[template(path = "forms.html")]
+pub struct ShownForms<'a> {
+    pub forms: &'a [Form],
+    /// The session's token.
+    pub token: &'a str,
+}
+
 /// A page of an operator.
 #[derive(Template, Debug)]
 #[template(path = "operator.html")]
@@ -146,4 +149,12 @@ pub struct Operator {
     pub forms: Vec<Form>,
     /// Messages that were taken from a queue, as JSON.
     pub taken: Option<Lines>,
+}
+
+impl Operator {
+    /// The forms beneath the tables.
+    pub fn shown_forms(&self) -> ShownForms<'_> {
+        let (forms, token) = (&self.forms, &self.frame.token);
+        ShownForms { forms, token }
+    }
 }

@@ -1,12 +1,12 @@
 //! The page of one queue: groups of dead letters, messages, settings, consumers.
 
 use askama::Template;
-use serde::Deserialize;
 use serde_json::Value;
 
+use super::answer::{FromAnswer, read_field};
 use super::frame::Frame;
 use super::message::Death;
-use super::operator::Form;
+use super::operator::{Form, ShownForms};
 use super::queues::QueueRow;
 use super::show::{Bytes, Count, Span, Text, When, encoded, shell};
 
@@ -54,27 +54,25 @@ impl Tab {
     }
 }
 
-/// A group of dead letters.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Group {
-    pub key: Text,
-    pub label: Text,
-    pub count: Count,
-    pub share: f64,
-    pub oldest: When,
-    pub newest: When,
-    pub note: Option<Note>,
-    pub sample: Vec<Text>,
-}
+answer! {
+    /// A group of dead letters.
+    pub struct Group {
+        pub key: Text,
+        pub label: Text,
+        pub count: Count,
+        pub share: f64,
+        pub oldest: When,
+        pub newest: When,
+        pub note: Option<Note>,
+        pub sample: Vec<Text>,
+    }
 
-/// What somebody wrote on a group.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Note {
-    pub text: Text,
-    pub by: Text,
-    pub at: When,
+    /// What somebody wrote on a group.
+    pub struct Note {
+        pub text: Text,
+        pub by: Text,
+        pub at: When,
+    }
 }
 
 impl Group {
@@ -89,45 +87,40 @@ impl Group {
     }
 }
 
-/// What groups leave out.
-#[derive(Clone, Copy, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Other {
-    pub count: Count,
-    pub groups: Count,
-}
+answer! {
+    /// What groups leave out.
+    #[derive(Copy)]
+    pub struct Other {
+        pub count: Count,
+        pub groups: Count,
+    }
 
-/// The groups of a queue.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Groups {
-    pub by: Text,
-    pub groups: Vec<Group>,
-    pub other: Other,
-    pub matched: Count,
-    pub scanned: Count,
-    pub complete: bool,
-    pub as_of: When,
-}
+    /// The groups of a queue.
+    pub struct Groups {
+        pub by: Text,
+        pub groups: Vec<Group>,
+        pub other: Other,
+        pub matched: Count,
+        pub scanned: Count,
+        pub complete: bool,
+        pub as_of: When,
+    }
 
-/// A message in a list.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Listed {
-    pub position: Text,
-    pub payload: Text,
-    pub payload_bytes: Bytes,
-    pub payload_encoding: Text,
-    pub exchange: Text,
-    pub routing_key: Text,
-    pub amqp: ListedAmqp,
-}
+    /// A message in a list.
+    pub struct Listed {
+        pub position: Text,
+        pub payload: Text,
+        pub payload_bytes: Bytes,
+        pub payload_encoding: Text,
+        pub exchange: Text,
+        pub routing_key: Text,
+        pub amqp: ListedAmqp,
+    }
 
-/// The sections of a message in a list.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct ListedAmqp {
-    pub deaths: Vec<Death>,
+    /// The sections of a message in a list.
+    pub struct ListedAmqp {
+        pub deaths: Vec<Death>,
+    }
 }
 
 impl Listed {
@@ -137,12 +130,12 @@ impl Listed {
     }
 }
 
-/// Messages of a queue.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Messages {
-    pub messages: Vec<Listed>,
-    pub next: Option<Text>,
+answer! {
+    /// Messages of a queue.
+    pub struct Messages {
+        pub messages: Vec<Listed>,
+        pub next: Option<Text>,
+    }
 }
 
 /// The filter of messages as it stands in the address of the page.
@@ -219,55 +212,55 @@ impl FilterBar {
     }
 }
 
-/// A consumer of a queue.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Consumer {
-    pub consumer_tag: Text,
-    pub active: bool,
-    pub activity_status: Text,
-    pub ack_required: bool,
-    pub priority: i64,
-    pub messages_unacknowledged: Count,
-    pub channel_details: Channel,
-}
+answer! {
+    /// A consumer of a queue.
+    pub struct Consumer {
+        pub consumer_tag: Text,
+        pub active: bool,
+        pub activity_status: Text,
+        pub ack_required: bool,
+        pub priority: i64,
+        pub messages_unacknowledged: Count,
+        pub channel_details: Channel,
+    }
 
-/// The connection of a consumer.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Channel {
-    pub connection_name: Text,
-    pub user: Text,
-    pub peer_host: Text,
-}
+    /// The connection of a consumer.
+    pub struct Channel {
+        pub connection_name: Text,
+        pub user: Text,
+        pub peer_host: Text,
+    }
 
-/// An effective setting of a queue: which rule gave it.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Setting {
-    pub key: Text,
-    pub value: Text,
-    pub rule: Text,
-    /// What it beats, with the value that does not count.
-    pub beats: Vec<Beaten>,
-}
+    /// An effective setting of a queue: which rule gave it.
+    pub struct Setting {
+        pub key: Text,
+        pub value: Text,
+        pub rule: Text,
+        /// What it beats, with the value that does not count.
+        pub beats: Vec<Beaten>,
+    }
 
-/// A value that does not count, with its rule.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Beaten {
-    pub value: Text,
-    pub rule: Text,
+    /// A value that does not count, with its rule.
+    pub struct Beaten {
+        pub value: Text,
+        pub rule: Text,
+    }
 }
 
 /// A queue with what it has by itself.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
+#[derive(Clone, Default, Debug)]
 pub struct QueueAlone {
-    #[serde(flatten)]
     pub row: QueueRow,
     pub consumer_details: Vec<Consumer>,
     pub settings: Vec<Setting>,
+}
+
+impl FromAnswer for QueueAlone {
+    fn read(&mut self, answer: &mut Value) {
+        self.row.read(answer);
+        read_field(&mut self.consumer_details, "consumer_details", answer);
+        read_field(&mut self.settings, "settings", answer);
+    }
 }
 
 /// What is shown of a queue.
@@ -296,6 +289,12 @@ pub struct QueuePage {
 }
 
 impl QueuePage {
+    /// The forms at the end of the page.
+    pub fn shown_forms(&self) -> ShownForms<'_> {
+        let (forms, token) = (&self.forms, &self.frame.token);
+        ShownForms { forms, token }
+    }
+
     /// The link to a part.
     pub fn to(&self, tab: &Tab) -> String {
         format!("/ui/queue?{}&tab={}", self.queue.row.query(), tab.as_str())

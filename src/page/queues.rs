@@ -1,20 +1,21 @@
 //! The page of all queues.
 
 use askama::Template;
-use serde::Deserialize;
 use serde_json::Value;
 
+use super::answer::{FromAnswer, read_field};
 use super::frame::Frame;
 use super::show::{Bytes, Count, Rate, Text};
 
-/// Deaths by their reason.
-#[derive(Clone, Copy, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct ByReason {
-    pub rejected: Count,
-    pub expired: Count,
-    pub maxlen: Count,
-    pub delivery_limit: Count,
+answer! {
+    /// Deaths by their reason.
+    #[derive(Copy)]
+    pub struct ByReason {
+        pub rejected: Count,
+        pub expired: Count,
+        pub maxlen: Count,
+        pub delivery_limit: Count,
+    }
 }
 
 impl ByReason {
@@ -32,21 +33,19 @@ impl ByReason {
     }
 }
 
-/// What was counted of dead letters in a queue.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct DeadLetters {
-    pub deaths: ByReason,
-    pub taken: Count,
-}
+answer! {
+    /// What was counted of dead letters in a queue.
+    pub struct DeadLetters {
+        pub deaths: ByReason,
+        pub taken: Count,
+    }
 
-/// Where dead letters of a queue are sent, and by which rule.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct DeadLetterTo {
-    pub exchange: Text,
-    pub routing_key: Option<Text>,
-    pub rule: Text,
+    /// Where dead letters of a queue are sent, and by which rule.
+    pub struct DeadLetterTo {
+        pub exchange: Text,
+        pub routing_key: Option<Text>,
+        pub rule: Text,
+    }
 }
 
 impl DeadLetterTo {
@@ -63,50 +62,47 @@ impl DeadLetterTo {
     }
 }
 
-/// A rate of an answer.
-#[derive(Clone, Copy, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Details {
-    pub rate: Rate,
-}
+answer! {
+    /// A rate of an answer.
+    #[derive(Copy)]
+    pub struct Details {
+        pub rate: Rate,
+    }
 
-/// Counts and rates of a queue.
-#[derive(Clone, Copy, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct QueueStats {
-    pub publish_details: Details,
-    pub deliver_get_details: Details,
-    pub ack_details: Details,
-    pub dead_details: Details,
-}
+    /// Counts and rates of a queue.
+    #[derive(Copy)]
+    pub struct QueueStats {
+        pub publish_details: Details,
+        pub deliver_get_details: Details,
+        pub ack_details: Details,
+        pub dead_details: Details,
+    }
 
-/// A queue as it is listed.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct QueueRow {
-    pub name: Text,
-    pub vhost: Text,
-    #[serde(rename = "type")]
-    pub kind: Text,
-    pub durable: bool,
-    pub exclusive: bool,
-    pub auto_delete: bool,
-    pub messages: Count,
-    pub messages_ready: Count,
-    pub messages_unacknowledged: Count,
-    pub messages_delayed: Count,
-    pub messages_dead_pending: Count,
-    pub message_bytes: Bytes,
-    pub memory: Bytes,
-    pub consumers: Count,
-    pub dead_letters: DeadLetters,
-    /// Where its dead letters are sent; none: nowhere.
-    pub dead_letter_to: Option<DeadLetterTo>,
-    pub message_stats: QueueStats,
-    pub policy: Text,
-    pub operator_policy: Text,
-    pub arguments: Value,
-    pub effective_policy_definition: Value,
+    /// A queue as it is listed.
+    pub struct QueueRow {
+        pub name: Text,
+        pub vhost: Text,
+        pub kind: Text = "type",
+        pub durable: bool,
+        pub exclusive: bool,
+        pub auto_delete: bool,
+        pub messages: Count,
+        pub messages_ready: Count,
+        pub messages_unacknowledged: Count,
+        pub messages_delayed: Count,
+        pub messages_dead_pending: Count,
+        pub message_bytes: Bytes,
+        pub memory: Bytes,
+        pub consumers: Count,
+        pub dead_letters: DeadLetters,
+        /// Where its dead letters are sent; none: nowhere.
+        pub dead_letter_to: Option<DeadLetterTo>,
+        pub message_stats: QueueStats,
+        pub policy: Text,
+        pub operator_policy: Text,
+        pub arguments: Value,
+        pub effective_policy_definition: Value,
+    }
 }
 
 impl QueueRow {
@@ -122,14 +118,23 @@ impl QueueRow {
 }
 
 /// A page of a listing.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
+#[derive(Clone, Default, Debug)]
 pub struct Paged<T> {
     pub items: Vec<T>,
     pub page: u64,
     pub page_count: u64,
     pub filtered_count: Count,
     pub total_count: Count,
+}
+
+impl<T: FromAnswer> FromAnswer for Paged<T> {
+    fn read(&mut self, answer: &mut Value) {
+        read_field(&mut self.items, "items", answer);
+        read_field(&mut self.page, "page", answer);
+        read_field(&mut self.page_count, "page_count", answer);
+        read_field(&mut self.filtered_count, "filtered_count", answer);
+        read_field(&mut self.total_count, "total_count", answer);
+    }
 }
 
 impl<T> Paged<T> {

@@ -1,44 +1,41 @@
 //! The pages of redrives: the list, one of them, the form that makes one.
 
 use askama::Template;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::frame::Frame;
 use super::queue::{FilterBar, queue_link, vhost_flag};
 use super::show::{Count, Rate, Text, When, encoded, shell};
 
-/// What a redrive did.
-#[derive(Clone, Copy, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Counts {
-    pub matched: Option<Count>,
-    pub moved: Count,
-    pub skipped_held: Count,
-    pub skipped_no_target: Count,
-    pub skipped_not_allowed: Count,
-    pub skipped_changed: Count,
-    pub left: Option<Count>,
-}
+answer! {
+    /// What a redrive did.
+    #[derive(Copy)]
+    pub struct Counts {
+        pub matched: Option<Count>,
+        pub moved: Count,
+        pub skipped_held: Count,
+        pub skipped_no_target: Count,
+        pub skipped_not_allowed: Count,
+        pub skipped_changed: Count,
+        pub left: Option<Count>,
+    }
 
-/// What became of the messages that it moved.
-#[derive(Clone, Copy, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Outcome {
-    pub accepted: Count,
-    pub died_again: Count,
-    pub outstanding: Count,
-    pub gone: Count,
-}
+    /// What became of the messages that it moved.
+    #[derive(Copy)]
+    pub struct Outcome {
+        pub accepted: Count,
+        pub died_again: Count,
+        pub outstanding: Count,
+        pub gone: Count,
+    }
 
-/// Where it moves them.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Goal {
-    pub kind: Text,
-    pub queue: Text,
-    pub exchange: Text,
-    pub routing_key: Text,
+    /// Where it moves them.
+    pub struct Goal {
+        pub kind: Text,
+        pub queue: Text,
+        pub exchange: Text,
+        pub routing_key: Text,
+    }
 }
 
 impl Goal {
@@ -55,35 +52,33 @@ impl Goal {
     }
 }
 
-/// Messages moved to one queue.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct MovedTo {
-    pub queue: Text,
-    pub moved: Count,
-}
+answer! {
+    /// Messages moved to one queue.
+    pub struct MovedTo {
+        pub queue: Text,
+        pub moved: Count,
+    }
 
-/// A redrive as the API tells it.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Job {
-    pub id: Text,
-    pub vhost: Text,
-    pub queue: Text,
-    pub state: Text,
-    pub cause: Text,
-    pub settled: bool,
-    pub by: Text,
-    pub note: Text,
-    pub created_at: When,
-    pub ended_at: When,
-    pub rate_now: Rate,
-    pub batch: Count,
-    pub counts: Counts,
-    pub outcome: Outcome,
-    pub targets: Vec<MovedTo>,
-    pub target: Goal,
-    pub filter: Value,
+    /// A redrive as the API tells it.
+    pub struct Job {
+        pub id: Text,
+        pub vhost: Text,
+        pub queue: Text,
+        pub state: Text,
+        pub cause: Text,
+        pub settled: bool,
+        pub by: Text,
+        pub note: Text,
+        pub created_at: When,
+        pub ended_at: When,
+        pub rate_now: Rate,
+        pub batch: Count,
+        pub counts: Counts,
+        pub outcome: Outcome,
+        pub targets: Vec<MovedTo>,
+        pub target: Goal,
+        pub filter: Value,
+    }
 }
 
 impl Job {
@@ -175,38 +170,35 @@ pub struct Redrive {
     pub may_steer: bool,
 }
 
-/// A queue that a dry run found.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct ForeseenTarget {
-    pub queue: Text,
-    pub messages: Count,
-    pub consumers: Count,
-    pub room: Option<Count>,
-}
+answer! {
+    /// A queue that a dry run found.
+    pub struct ForeseenTarget {
+        pub queue: Text,
+        pub messages: Count,
+        pub consumers: Count,
+        pub room: Option<Count>,
+    }
 
-/// What a dry run would pass, and why.
-#[derive(Clone, Copy, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Passed {
-    pub held: Count,
-    pub no_target: Count,
-    pub not_allowed: Count,
-    pub same_queue: Count,
-}
+    /// What a dry run would pass, and why.
+    #[derive(Copy)]
+    pub struct Passed {
+        pub held: Count,
+        pub no_target: Count,
+        pub not_allowed: Count,
+        pub same_queue: Count,
+    }
 
-/// What a redrive would do.
-#[derive(Clone, Deserialize, Default, Debug)]
-#[serde(default)]
-pub struct Forecast {
-    pub matched: Count,
-    pub scanned: Count,
-    pub complete: bool,
-    pub targets: Vec<ForeseenTarget>,
-    pub discarded: Count,
-    pub skipped: Passed,
-    pub sample: Vec<Text>,
-    pub warnings: Vec<Text>,
+    /// What a redrive would do.
+    pub struct Forecast {
+        pub matched: Count,
+        pub scanned: Count,
+        pub complete: bool,
+        pub targets: Vec<ForeseenTarget>,
+        pub discarded: Count,
+        pub skipped: Passed,
+        pub sample: Vec<Text>,
+        pub warnings: Vec<Text>,
+    }
 }
 
 impl Forecast {

@@ -4,10 +4,9 @@
 use std::fmt::{self, Display, Write as _};
 
 use askama::filters::HtmlSafe;
+use askama::{FastWritable, Values};
 use chrono::{DateTime, SecondsFormat, Utc};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 
 /// A text of somebody else. Shown with its control characters, and those that change the order of
 /// what is read, as visible characters.
@@ -48,7 +47,8 @@ impl Text {
     }
 }
 
-/// A text in a query or in a segment of a path.
+/// A text in a query or in a segment of a path. Not inlined: most links have some.
+#[inline(never)]
 pub fn encoded(text: &str) -> String {
     utf8_percent_encode(text, QUERY).to_string()
 }
@@ -101,7 +101,7 @@ const fn is_unseen(char: char) -> bool {
 }
 
 /// Writes a character so that it is seen.
-fn write_visible(f: &mut fmt::Formatter<'_>, char: char) -> fmt::Result {
+fn write_visible(f: &mut dyn fmt::Write, char: char) -> fmt::Result {
     match char {
         '\0'..='\x1f' => f.write_char(char::from_u32(0x2400 + u32::from(char)).unwrap_or(' ')),
         '\x7f' => f.write_char('\u{2421}'),
@@ -110,8 +110,8 @@ fn write_visible(f: &mut fmt::Formatter<'_>, char: char) -> fmt::Result {
     }
 }
 
-impl Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Text {
+    fn write(&self, f: &mut dyn fmt::Write) -> fmt::Result {
         self.0.chars().try_for_each(|char| write_visible(f, char))
     }
 }
@@ -120,22 +120,12 @@ impl Display for Text {
 #[derive(Clone, Default, Debug)]
 pub struct Lines(pub String);
 
-impl Display for Lines {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Lines {
+    fn write(&self, f: &mut dyn fmt::Write) -> fmt::Result {
         self.0.chars().try_for_each(|char| match char {
             '\n' | '\t' => f.write_char(char),
             _ => write_visible(f, char),
         })
-    }
-}
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Self(match Value::deserialize(from)? {
-            Value::String(text) => text,
-            Value::Null => String::new(),
-            other => other.to_string(),
-        }))
     }
 }
 
@@ -150,8 +140,8 @@ impl Count {
     }
 }
 
-impl Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Count {
+    fn write(self, f: &mut dyn fmt::Write) -> fmt::Result {
         let digits = self.0.to_string();
         let first = match digits.len() % 3 {
             0 => 3,
@@ -169,12 +159,6 @@ impl Display for Count {
     }
 }
 
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Self(Value::deserialize(from)?.as_u64().unwrap_or(0)))
-    }
-}
-
 /// A rate: how often something happens in a second.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Rate(pub f64);
@@ -187,8 +171,8 @@ impl Rate {
     }
 }
 
-impl Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Rate {
+    fn write(self, f: &mut dyn fmt::Write) -> fmt::Result {
         let rate = self.0;
         if rate >= 100.0 {
             #[allow(
@@ -196,7 +180,7 @@ impl Display for Rate {
                 clippy::cast_sign_loss,
                 reason = "a rate is positive and far below 2^53"
             )]
-            return Count(rate.round() as u64).fmt(f);
+            return Count(rate.round() as u64).write(f);
         }
         if rate > 0.0 {
             write!(f, "{rate:.1}")
@@ -206,19 +190,13 @@ impl Display for Rate {
     }
 }
 
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Self(Value::deserialize(from)?.as_f64().unwrap_or(0.0)))
-    }
-}
-
 /// A number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Bytes(pub u64);
 
-impl Display for Bytes {
+impl Bytes {
     #[allow(clippy::cast_precision_loss, reason = "shown to one digit")]
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write(self, f: &mut dyn fmt::Write) -> fmt::Result {
         let units = ["KiB", "MiB", "GiB", "TiB"];
         let mut size = self.0 as f64;
         let mut unit = "B";
@@ -236,19 +214,13 @@ impl Display for Bytes {
     }
 }
 
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Self(Value::deserialize(from)?.as_u64().unwrap_or(0)))
-    }
-}
-
 /// A time, if it is known: an element `time` with the time of UTC, which the script turns into
 /// local time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct When(pub Option<i64>);
 
-impl Display for When {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl When {
+    fn write(&self, f: &mut dyn fmt::Write) -> fmt::Result {
         let Some(time) = self.0.and_then(DateTime::<Utc>::from_timestamp_millis) else {
             return f.write_str("-");
         };
@@ -261,14 +233,31 @@ impl Display for When {
     }
 }
 
-/// It has digits and constants only.
-impl HtmlSafe for When {}
+/// Shows values as `write` writes them, to templates without `fmt::Arguments`: each place of a template
+/// would make its own.
+macro_rules! shown {
+    ($($Type:ty),*) => {$(
+        impl Display for $Type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.write(f)
+            }
+        }
 
-impl<'de> Deserialize<'de> for When {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Self(Value::deserialize(from)?.as_i64()))
-    }
+        impl FastWritable for $Type {
+            fn write_into(&self, f: &mut dyn fmt::Write, _: &dyn Values) -> askama::Result<()> {
+                Ok(self.write(f)?)
+            }
+        }
+    )*};
 }
+
+shown!(Text, Lines, Count, Rate, Bytes, When);
+
+// These have digits and constants only.
+impl HtmlSafe for Count {}
+impl HtmlSafe for Rate {}
+impl HtmlSafe for Bytes {}
+impl HtmlSafe for When {}
 
 /// How long ago something was, or how long it lasts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,6 @@
 //! Numbers of findings for metrics: looked for when they are asked for, and only if the topology
 //! changed, and not too often.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Vhost;
@@ -14,7 +13,7 @@ pub(super) type Counts = Vec<(&'static str, u64)>;
 
 /// The numbers of each vhost, as they were when they were last looked for.
 #[derive(Debug, Default)]
-pub(super) struct LintCounts(RankedMutex<rank::LintCounts, BTreeMap<Name, Kept>>);
+pub(super) struct LintCounts(RankedMutex<rank::LintCounts, Vec<(Name, Kept)>>);
 
 /// What was found in a vhost.
 #[derive(Debug, Default)]
@@ -45,12 +44,21 @@ impl LintCounts {
     ) -> Counts {
         {
             let mut all = self.0.lock();
-            let kept = all.entry(vhost.clone()).or_default();
-            if kept.of.as_ref() == Some(&state) || now < kept.again {
-                return kept.counts.clone();
-            }
             // Others that ask meanwhile get what is known.
-            kept.again = now.plus(LINT_COUNTED_EVERY_MS.saturating_mul(LINT_COUNTED_SHARE));
+            let again = now.plus(LINT_COUNTED_EVERY_MS.saturating_mul(LINT_COUNTED_SHARE));
+            match all.iter_mut().find(|(name, _)| name == vhost) {
+                Some((_, kept)) if kept.of.as_ref() == Some(&state) || now < kept.again => {
+                    return kept.counts.clone();
+                }
+                Some((_, kept)) => kept.again = again,
+                None => {
+                    let unknown = Kept {
+                        again,
+                        ..Kept::default()
+                    };
+                    all.push((vhost.clone(), unknown));
+                }
+            }
         }
         let (counts, over) = look();
         let pause_ms = over.since(now).saturating_mul(LINT_COUNTED_SHARE);
@@ -59,14 +67,18 @@ impl LintCounts {
             again: over.plus(pause_ms.max(LINT_COUNTED_EVERY_MS)),
             counts: counts.clone(),
         };
-        self.0.lock().insert(vhost.clone(), kept);
+        let mut all = self.0.lock();
+        // It is not there if the vhost was deleted meanwhile.
+        if let Some((_, known)) = all.iter_mut().find(|(name, _)| name == vhost) {
+            *known = kept;
+        }
         counts
     }
 
     /// Forgets the numbers of all vhosts but these.
     pub(super) fn forget_others(&self, vhosts: &[Arc<Vhost>]) {
         let is_there = |name: &Name| vhosts.iter().any(|vhost| vhost.name() == name);
-        self.0.lock().retain(|name, _| is_there(name));
+        self.0.lock().retain(|(name, _)| is_there(name));
     }
 }
 

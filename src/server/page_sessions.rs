@@ -1,6 +1,5 @@
 //! Who is logged in to the page: in memory, bounded, for as long as the user stays who it was.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -22,7 +21,7 @@ type SessionKey = [u8; 32];
 
 /// The sessions of the page.
 #[derive(Debug, Default)]
-pub(super) struct PageSessions(RankedMutex<rank::PageSessions, BTreeMap<SessionKey, Kept>>);
+pub(super) struct PageSessions(RankedMutex<rank::PageSessions, Vec<(SessionKey, Kept)>>);
 
 /// Who logged in to the page.
 #[derive(Clone, Debug)]
@@ -93,14 +92,14 @@ impl PageSessions {
         let mut sessions = self.0.lock();
         if sessions.len() >= PAGE_SESSIONS_MAX {
             let idle = |of_user: bool| {
-                let sessions = sessions.iter();
-                let meant =
-                    sessions.filter(|(_, kept)| !of_user || kept.holder.name() == holder.name());
-                let longest = meant.min_by_key(|(_, kept)| kept.seen);
-                longest.map(|(key, _)| *key)
+                let sessions = sessions.iter().enumerate();
+                let meant = sessions
+                    .filter(|(_, (_, kept))| !of_user || kept.holder.name() == holder.name());
+                let longest = meant.min_by_key(|(_, (_, kept))| kept.seen);
+                longest.map(|(place, _)| place)
             };
-            if let Some(key) = idle(true).or_else(|| idle(false)) {
-                sessions.remove(&key);
+            if let Some(place) = idle(true).or_else(|| idle(false)) {
+                sessions.swap_remove(place);
             }
         }
         let granted_bytes = match &holder {
@@ -115,7 +114,7 @@ impl PageSessions {
             begun: now.mono,
             seen: now.mono,
         };
-        sessions.insert(key(&cookie), kept);
+        sessions.push((key(&cookie), kept));
         Begun { cookie, token }
     }
 
@@ -129,9 +128,10 @@ impl PageSessions {
     ) -> Option<(Holder, String)> {
         let key = key(cookie);
         let mut sessions = self.0.lock();
-        let kept = sessions.get_mut(&key)?;
+        let place = sessions.iter().position(|(known, _)| *known == key)?;
+        let (_, kept) = sessions.get_mut(place)?;
         if !kept.is_good(now, registry) {
-            sessions.remove(&key);
+            sessions.swap_remove(place);
             return None;
         }
         kept.seen = now.mono;
@@ -140,7 +140,8 @@ impl PageSessions {
 
     /// Ends a session.
     pub(super) fn end(&self, cookie: &str) {
-        self.0.lock().remove(&key(cookie));
+        let key = key(cookie);
+        self.0.lock().retain(|(known, _)| *known != key);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Copies of the topology of running vhosts, for the linter and for graphs: in a core of their own, read
 //! some objects at a time.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
@@ -14,7 +13,7 @@ use crate::base::{Charge, Millis, Name};
 use crate::broker::arguments::OnUndeliverable;
 use crate::broker::queue::Queue;
 use crate::config::UndeliverableSetting;
-use crate::lint::{self, Figures, Graph, PARAMETER, Sandbox, Silence, Topology};
+use crate::lint::{self, Figures, Graph, PARAMETER, Sandbox, Silence, Sorted, Topology};
 use crate::management::Refusal;
 use crate::management::http::json::reading::memory_bytes;
 use crate::management::samples::VhostSample;
@@ -199,21 +198,20 @@ impl Admin {
     }
 
     /// The figures of all queues of a vhost.
-    fn figures(&self, vhost: &Name) -> Result<BTreeMap<Name, Figures>, Refusal> {
+    fn figures(&self, vhost: &Name) -> Result<Sorted<Name, Figures>, Refusal> {
         let core = self.vhost(vhost)?;
         let (now, rates) = (self.shared().clock.now().mono, core.rates.last());
-        let (mut figures, mut seen) = (BTreeMap::new(), Vec::new());
+        let mut figures = Vec::new();
         let mut after: Option<Name> = None;
         loop {
             let looked = core.look(|core| {
                 core.visit_after(after.as_ref(), LISTING_SLICE, |queue| {
-                    seen.push((queue.name.clone(), figures_of(queue, now, &rates)));
+                    figures.push((queue.name.clone(), figures_of(queue, now, &rates)));
                 })
             });
             after = looked.map_err(|_| admin::failed(vhost))?;
-            figures.extend(seen.drain(..));
             if after.is_none() {
-                return Ok(figures);
+                return Ok(Sorted::of(figures));
             }
         }
     }

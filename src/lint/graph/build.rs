@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Edge, Figures, Graph, LeftOut, Node, Place};
 use crate::base::limits::{GRAPH_EDGES_KEPT_MAX, LINT_LOOP_VISITS_MAX, LINT_TARGETS_MAX};
+use crate::base::order::sort_and_dedup;
 use crate::base::{ExchangeId, Name, QueueId, Timestamp};
 use crate::broker::Core;
 use crate::broker::arguments::{DeadLetterStrategy, OnUndeliverable};
@@ -16,6 +17,7 @@ use crate::deaths::Reason;
 use crate::lint::finding::{Finding, Rule, Subject};
 use crate::lint::map::{Fate, Map, Step};
 use crate::lint::rules::{Loop, is_kept, rule_words};
+use crate::lint::sorted::Sorted;
 
 /// Arrows of one queue, by where they lead and through which exchange.
 type Arrows = BTreeMap<(Place, Option<Name>), Edge>;
@@ -25,7 +27,7 @@ pub(super) struct Building<'a> {
     core: &'a Core,
     map: &'a Map,
     /// None: nobody counted.
-    figures: Option<BTreeMap<Name, Figures>>,
+    figures: Option<Sorted<Name, Figures>>,
     edges: Vec<Edge>,
     left_out: LeftOut,
     /// Steps to targets that may still be taken.
@@ -38,7 +40,7 @@ impl<'a> Building<'a> {
     pub(super) fn new(
         core: &'a Core,
         map: &'a Map,
-        figures: Option<BTreeMap<Name, Figures>>,
+        figures: Option<Sorted<Name, Figures>>,
     ) -> Self {
         Self {
             core,
@@ -71,8 +73,7 @@ impl<'a> Building<'a> {
             }
         }
         for node in nodes.values_mut() {
-            node.rules.sort_unstable();
-            node.rules.dedup();
+            sort_and_dedup(&mut node.rules);
         }
         Graph {
             vhost: self.core.vhost().clone(),
@@ -227,27 +228,31 @@ impl<'a> Building<'a> {
         }
     }
 
-    fn nodes(&mut self) -> BTreeMap<Place, Node> {
-        let mut figures = self.figures.take();
-        let queues = self.core.queues().map(|queue| {
-            let counted = figures.as_mut().map(|figures| figures.remove(&queue.name));
+    fn nodes(&self) -> Sorted<Place, Node> {
+        let mut nodes = Vec::new();
+        for edge in &self.edges {
+            nodes.push((edge.to.clone(), Node::default()));
+            let Some(name) = &edge.through else {
+                continue;
+            };
+            let exchange = self.core.router().exchange_named(name);
+            let node = Node {
+                kind: exchange.map(|exchange| exchange.spec.kind.as_str()),
+                ..Node::default()
+            };
+            nodes.push((Place::Exchange(name.clone()), node));
+        }
+        // Behind the arrows that lead to them: the last row of a place counts.
+        for queue in self.core.queues() {
+            let counted = self.figures.as_ref();
+            let counted = counted.map(|figures| figures.get(&queue.name).cloned());
             let node = Node {
                 kind: Some(queue.settings.queue_type.as_str()),
                 figures: counted.map(Option::unwrap_or_default),
                 rules: Vec::new(),
             };
-            (Place::Queue(queue.name.clone()), node)
-        });
-        let mut nodes: BTreeMap<Place, Node> = queues.collect();
-        for edge in &self.edges {
-            nodes.entry(edge.to.clone()).or_default();
-            let Some(name) = &edge.through else {
-                continue;
-            };
-            let exchange = self.core.router().exchange_named(name);
-            let node = nodes.entry(Place::Exchange(name.clone())).or_default();
-            node.kind = exchange.map(|exchange| exchange.spec.kind.as_str());
+            nodes.push((Place::Queue(queue.name.clone()), node));
         }
-        nodes
+        Sorted::of(nodes)
     }
 }

@@ -77,17 +77,14 @@ impl<'a> Drawing<'a> {
     pub(super) fn of(graph: &'a Graph) -> Self {
         let boxes: Vec<Labelled<'a>> = graph
             .nodes
+            .rows()
             .iter()
             .map(|(place, node)| Labelled { place, node })
             .collect();
-        let numbers: BTreeMap<&Place, usize> = boxes
-            .iter()
-            .enumerate()
-            .map(|(number, labelled)| (labelled.place, number))
-            .collect();
         let mut arrows: BTreeMap<(usize, usize), Arrow> = BTreeMap::new();
         for edge in &graph.edges {
-            let number = |place: &Place| numbers.get(place).copied();
+            // They are in the order of their places.
+            let number = |place: &Place| boxes.binary_search_by(|one| one.place.cmp(place)).ok();
             let from = number(&Place::Queue(edge.from.clone()));
             let (Some(from), Some(to)) = (from, number(&edge.to)) else {
                 continue; // an arrow is left out with its ends
@@ -124,7 +121,7 @@ impl<'a> Drawing<'a> {
 
 impl Graph {
     fn dead_end(&self, edge: &Edge) -> Vec<Rule> {
-        let is_end = matches!(self.nodes.get_key_value(&edge.to), Some((place, _)) if place.kind() != "queue");
+        let is_end = edge.to.kind() != "queue" && self.nodes.get(&edge.to).is_some();
         let node = self.nodes.get(&Place::Queue(edge.from.clone()));
         let about = if edge.rule.is_some() {
             &DEAD_ENDS[..]

@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 
 use crate::base::limits::GRAPH_BENDS_MAX;
+use crate::base::order::sort_by;
 
 /// A box without a place, in pixels.
 #[derive(Clone, Copy, Debug, Default)]
@@ -378,7 +379,7 @@ impl Ranked {
                     let near = neighbours.get(*number).map_or(&[][..], Vec::as_slice);
                     mean(near, &places).or_else(|| places.get(*number).copied())
                 };
-                row.sort_by(|a, b| {
+                sort_by(row, |a, b| {
                     let (a, b) = (middle(a).unwrap_or(0.0), middle(b).unwrap_or(0.0));
                     a.total_cmp(&b)
                 });

@@ -13,14 +13,13 @@ mod layout;
 mod select;
 mod svg;
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map as JsonMap, Value as Json, json};
 
 use super::finding::Rule;
 use super::map::Map;
 use super::report::Silence;
 use super::rules;
+use super::sorted::Sorted;
 use super::topology::Topology;
 use super::{Target, find};
 use crate::base::{Name, Timestamp};
@@ -34,7 +33,7 @@ use crate::deaths::Reason;
 pub struct Graph {
     vhost: Name,
     as_of: Option<Timestamp>,
-    nodes: BTreeMap<Place, Node>,
+    nodes: Sorted<Place, Node>,
     edges: Vec<Edge>,
     left_out: LeftOut,
 }
@@ -133,7 +132,7 @@ impl Graph {
     pub(crate) fn of(
         core: &Core,
         silences: &[Silence],
-        figures: Option<(Timestamp, BTreeMap<Name, Figures>)>,
+        figures: Option<(Timestamp, Sorted<Name, Figures>)>,
     ) -> Self {
         let map = Map::draw(core);
         let loops = rules::find_loops(core, &map);
@@ -175,7 +174,8 @@ impl Graph {
 
     /// The answer of the API: `as_of`, `nodes`, `edges`, `left_out`.
     pub fn to_json(&self) -> Json {
-        let nodes = self.nodes.iter().map(|(place, node)| node.to_json(place));
+        let nodes = self.nodes.rows().iter();
+        let nodes = nodes.map(|(place, node)| node.to_json(place));
         let edges = self.edges.iter().map(|edge| self.edge_to_json(edge));
         json!({
             "vhost": &*self.vhost,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Figures, Graph, Node, Place};
 use crate::base::Name;
 use crate::base::limits::{GRAPH_ALL_NODES_MAX, GRAPH_EDGES_MAX, GRAPH_NODES_MAX};
+use crate::base::order::sort_by;
 use crate::lint::finding::Severity;
 
 impl Graph {
@@ -12,7 +13,7 @@ impl Graph {
     /// whether there is such a queue.
     #[must_use]
     pub(crate) fn around(&mut self, queue: &Name, hops: u32) -> bool {
-        if !self.nodes.contains_key(&Place::Queue(queue.clone())) {
+        if self.nodes.get(&Place::Queue(queue.clone())).is_none() {
             return false;
         }
         let mut neighbours: BTreeMap<&Name, BTreeSet<&Name>> = BTreeMap::new();
@@ -41,8 +42,8 @@ impl Graph {
     /// Of very many queues leaves those in which messages died, that hold dead letters, or that have
     /// findings, and where their dead go; the worst first.
     pub(crate) fn summarize(&mut self) {
-        if self.nodes.len() > GRAPH_ALL_NODES_MAX {
-            let nodes = self.nodes.iter();
+        if self.nodes.rows().len() > GRAPH_ALL_NODES_MAX {
+            let nodes = self.nodes.rows().iter();
             let kept = nodes.filter_map(|(place, node)| match place {
                 Place::Queue(name) if is_of_interest(node) => Some(name.clone()),
                 _ => None,
@@ -62,7 +63,7 @@ impl Graph {
 
     /// Leaves these queues, the arrows between them, and the places that those lead to.
     fn keep(&mut self, kept: &BTreeSet<Name>) {
-        let before = (self.nodes.len(), self.edges.len());
+        let before = (self.nodes.rows().len(), self.edges.len());
         self.edges.retain(|edge| {
             let ends = match &edge.to {
                 Place::Queue(name) => kept.contains(name),
@@ -75,24 +76,26 @@ impl Graph {
             others.insert(edge.to.clone());
             others.extend(edge.through.clone().map(Place::Exchange));
         }
-        self.nodes.retain(|place, _| match place {
+        self.nodes.retain(|place| match place {
             Place::Queue(name) => kept.contains(name),
             _ => others.contains(place),
         });
-        self.left_out.nodes += before.0 - self.nodes.len();
+        self.left_out.nodes += before.0 - self.nodes.rows().len();
         self.left_out.edges += before.1 - self.edges.len();
     }
 
     /// Holds the graph to its bounds: this queue stays, and those in which more dies.
     fn bound(&mut self, first: Option<&Name>) {
-        if self.nodes.len() > GRAPH_NODES_MAX {
-            let nodes = self.nodes.iter();
+        if self.nodes.rows().len() > GRAPH_NODES_MAX {
+            let nodes = self.nodes.rows().iter();
             let queues = nodes.filter_map(|(place, node)| match place {
                 Place::Queue(name) => Some((first == Some(name), weight(node), name.clone())),
                 _ => None,
             });
             let mut queues: Vec<_> = queues.collect();
-            queues.sort_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)).then_with(|| a.2.cmp(&b.2)));
+            sort_by(&mut queues, |a, b| {
+                (b.0, b.1).cmp(&(a.0, a.1)).then_with(|| a.2.cmp(&b.2))
+            });
             // Exchanges and places need room, too.
             queues.truncate(GRAPH_NODES_MAX / 2);
             let kept = queues.into_iter().map(|(_, _, name)| name).collect();

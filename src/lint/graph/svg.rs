@@ -94,7 +94,7 @@ impl Svg<'_> {
         // What is in an image is not read aloud, and so has no links.
         let role = if self.links.is_some() { "group" } else { "img" };
         let vhost = visible(&self.graph.vhost);
-        let (nodes, edges) = (self.graph.nodes.len(), self.graph.edges.len());
+        let (nodes, edges) = (self.graph.nodes.rows().len(), self.graph.edges.len());
         let left_out = match self.graph.left_out.nodes {
             0 => String::new(),
             left => format!("; {left} more are not shown"),

@@ -49,10 +49,10 @@ pub(in crate::lint) fn find_all(core: &Core, map: &Map) -> Vec<Loop> {
     };
     for queue in core.queues() {
         let by_itself = |_first: bool, reason: Reason| reason != Reason::Rejected;
-        let path = find(map, queue.id, by_itself, &mut visits_left);
+        let path = find(map, queue.id, &by_itself, &mut visits_left);
         tell(Rule::LoopByItself, queue.id, path);
         let by_reject = |first: bool, reason: Reason| !first || reason == Reason::Rejected;
-        let path = find(map, queue.id, by_reject, &mut visits_left);
+        let path = find(map, queue.id, &by_reject, &mut visits_left);
         tell(Rule::LoopByRejects, queue.id, path);
     }
     found
@@ -76,7 +76,7 @@ pub(super) fn look(core: &Core, map: &Map, loops: &[Loop], findings: &mut Vec<Fi
 fn find(
     map: &Map,
     queue: QueueId,
-    wanted: impl Fn(bool, Reason) -> bool,
+    wanted: &dyn Fn(bool, Reason) -> bool,
     visits_left: &mut usize,
 ) -> Option<Path> {
     let starts = map.in_queue.get(&queue)?;
@@ -84,9 +84,11 @@ fn find(
     let mut open: VecDeque<(usize, bool)> = starts.iter().map(|start| (*start, true)).collect();
     while let Some((arrival, first)) = open.pop_front() {
         // What waits there expires; only without that somebody has to reject it.
-        let mut steps: Vec<_> = map.steps_from(arrival).collect();
-        steps.sort_by_key(|step| step.reason != Reason::Expired);
-        for step in steps {
+        let by_time = |wanted: bool| {
+            let steps = map.steps_from(arrival);
+            steps.filter(move |step| (step.reason == Reason::Expired) == wanted)
+        };
+        for step in by_time(true).chain(by_time(false)) {
             if !wanted(first, step.reason) {
                 continue;
             }

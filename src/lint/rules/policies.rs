@@ -31,10 +31,12 @@ struct Fate<'a> {
     outranked: BTreeMap<&'a Name, Vec<&'a Name>>,
 }
 
-/// DL011, and DL013 for what matches nothing.
+/// DL011, and DL013 for what matches nothing. Not inlined: it would be there for each kind of policy.
+#[inline(never)]
 fn of_kind(core: &Core, operator: bool, findings: &mut Vec<Finding>) {
     let policies = core.policies();
-    let mut fates: BTreeMap<&Name, Fate<'_>> = BTreeMap::new();
+    let fates = policies.list(operator).map(|_| Fate::default());
+    let mut fates: Vec<Fate<'_>> = fates.collect();
     let mut left = LINT_MATCHES_MAX;
     let matches = |policy: &Policy, queue: &Queue| {
         policy.apply_to.covers_queue(queue.settings.queue_type)
@@ -49,18 +51,16 @@ fn of_kind(core: &Core, operator: bool, findings: &mut Vec<Finding>) {
         let Some(winner) = winner else {
             continue;
         };
-        for policy in policies.list(operator) {
+        for (policy, fate) in policies.list(operator).zip(&mut fates) {
             if policy.name == winner.name {
-                fates.entry(&policy.name).or_default().applied += 1;
+                fate.applied += 1;
             } else if matches(policy, queue) {
-                let fate = fates.entry(&policy.name).or_default();
                 let outranked = fate.outranked.entry(&winner.name).or_default();
                 outranked.push(&queue.name);
             }
         }
     }
-    for policy in policies.list(operator) {
-        let fate = fates.remove(&policy.name).unwrap_or_default();
+    for (policy, fate) in policies.list(operator).zip(&fates) {
         let subject = named(operator, &policy.name);
         if fate.applied == 0 && fate.outranked.is_empty() && !covers_an_exchange(core, policy) {
             let says = format!("matches nothing: '{}'", policy.pattern.as_str());

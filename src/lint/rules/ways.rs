@@ -1,6 +1,6 @@
 //! Dead letters that reach no queue: DL001, DL002, DL003, DL014.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{listed, quoted, rule_words, severity_of_loss, subject};
 use crate::base::Name;
@@ -9,6 +9,7 @@ use crate::broker::{Core, NoAttributes};
 use crate::lint::finding::{Finding, Rule, Severity};
 use crate::lint::keys::{is_pattern, with_words_of};
 use crate::lint::map::{Fate, Map, Step};
+use crate::lint::sorted::Sorted;
 
 pub(super) fn look(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Finding>) {
     let settings = &queue.settings;
@@ -82,19 +83,19 @@ fn keys_lead_nowhere(
     let lost = if named.is_empty() { made_up } else { named };
     let keys = lost.iter();
     let keys = keys.filter_map(|step| Some((step.way.as_ref()?.keys.first()?, *step)));
-    let mut keys: BTreeMap<&Name, &Step> = keys.collect();
+    let mut keys: Sorted<&Name, &Step> = Sorted::of(keys.collect());
     if is_guess && bound.len() > 1 {
-        keys.retain(|key, _| !is_lost_alive(core, map, exchange, key));
+        keys.retain(|key| !is_lost_alive(core, map, exchange, key));
     }
-    let Some((first, step)) = keys.first_key_value() else {
+    let Some((first, step)) = keys.rows().first() else {
         return;
     };
-    let says = match keys.len() {
+    let says = match keys.rows().len() {
         _ if is_guess => format!("dead letters with keys such as '{first}' reach no queue"),
         1 => format!("dead letters with key '{first}' reach no queue"),
         _ => format!(
             "dead letters with these keys reach no queue: {}",
-            listed(keys.keys().copied())
+            listed(keys.rows().iter().map(|(key, _)| *key))
         ),
     };
     let because = if exchange.is_empty() {

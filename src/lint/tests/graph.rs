@@ -1,8 +1,6 @@
 //! Graphs: their arrows on small topologies, what is shown of large ones, and names that would break
 //! out of a form.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value as Json, json};
 
 use super::{binding, exchange, queue};
@@ -11,7 +9,7 @@ use crate::base::{Name, Timestamp};
 use crate::broker::ByReason;
 use crate::broker::arguments::OnUndeliverable;
 use crate::deaths::Reason;
-use crate::lint::{Figures, Graph, Topology};
+use crate::lint::{Figures, Graph, Sorted, Topology};
 
 fn topology(definitions: &Json, undeliverable: OnUndeliverable) -> Topology {
     let topology = Topology::read(definitions, None, undeliverable).unwrap();
@@ -110,7 +108,7 @@ fn an_arrow_is_where_the_dead_of_a_queue_go_by_the_keys_that_reach_it() {
         rates: Some([0.5, 0.0, 0.0, 0.0]),
         ..Figures::default()
     };
-    let figures = BTreeMap::from([(Name::from("orders"), figures)]);
+    let figures = Sorted::of(vec![(Name::from("orders"), figures)]);
     let topology = topology(&orders(), OnUndeliverable::Drop);
     let core = topology.vhosts.values().next().unwrap().core();
     let graph = Graph::of(core, &[], Some((Timestamp(7), figures)));
@@ -236,7 +234,7 @@ fn a_queue_that_very_many_send_their_dead_to_has_an_arrow_from_each() {
 }
 
 /// Figures of queues in which messages died so often.
-fn counted(died: impl Iterator<Item = (String, u64)>) -> BTreeMap<Name, Figures> {
+fn counted(died: impl Iterator<Item = (String, u64)>) -> Sorted<Name, Figures> {
     let figures = died.map(|(name, count)| {
         let mut dead = ByReason::NONE;
         dead.add_some(Reason::Rejected, count);
@@ -246,7 +244,7 @@ fn counted(died: impl Iterator<Item = (String, u64)>) -> BTreeMap<Name, Figures>
         };
         (Name::from(name.as_str()), figures)
     });
-    figures.collect()
+    Sorted::of(figures.collect())
 }
 
 #[test]

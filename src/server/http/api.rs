@@ -38,11 +38,11 @@ use crate::server::shared::Shared;
 /// The header with the reason for closing a connection.
 const REASON: &str = "x-reason";
 
-/// The state that every request is handled with.
+/// The state that every request is handled with, of the page too.
 #[derive(Clone)]
-struct Api {
-    shared: Arc<Shared>,
-    bodies: Arc<Bodies>,
+pub(super) struct Api {
+    pub(super) shared: Arc<Shared>,
+    pub(super) bodies: Arc<Bodies>,
 }
 
 /// One request with its authenticated user.

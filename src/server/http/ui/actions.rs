@@ -116,13 +116,12 @@ fn operator_request(
         }
         "set-user" => {
             let path = format!("/api/users/{}", encoded(field("name")));
-            let body = json!({ "password": field("password"), "tags": field("tags") });
+            let body = texts(fields, &["password", "tags"]);
             ((put, path, Some(body)), "/ui/users?done=set")
         }
         "set-permissions" => {
             let path = object_path("permissions", field("vhost"), field("user"));
-            let (configure, write, read) = (field("configure"), field("write"), field("read"));
-            let body = json!({ "configure": configure, "write": write, "read": read });
+            let body = texts(fields, &["configure", "write", "read"]);
             ((put, path, Some(body)), "/ui/users?done=set")
         }
         _ => return removal(visit, action, fields),
@@ -169,6 +168,15 @@ fn removal(
     })
 }
 
+/// An object of what was typed in these fields.
+fn texts(fields: &Query, names: &[&str]) -> Value {
+    let typed = |name: &&str| {
+        let text = fields.get(name).unwrap_or_default();
+        ((*name).to_owned(), Value::from(text))
+    };
+    names.iter().map(typed).collect()
+}
+
 /// Checks that somebody said to be sure.
 fn sure(fields: &Query) -> Result<(), Failure> {
     if fields.is_true("sure") {
@@ -199,13 +207,13 @@ async fn taken(visit: &Visit<'_>, fields: &Query) -> Result<Response<Body>, Fail
     let taken = visit.send(Method::Post, &path, Some(body)).await?;
     let text = serde_json::to_string_pretty(&taken).unwrap_or_default();
     let page = Operator {
-        frame: visit.frame(format!("Messages of {name}"), Place::Elsewhere),
+        frame: visit.frame(&format!("Messages of {name}"), Place::Elsewhere),
         figures: Vec::new(),
         tables: Vec::new(),
         forms: Vec::new(),
         taken: Some(Lines(text)),
     };
-    pages::written(page).await
+    pages::written(Box::new(page)).await
 }
 
 /// Redrives the message of the query to where it failed.

@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, Response};
 use super::visit::Visit;
 use crate::base::limits::{PAGE_EVENTS_BYTES_MAX, PAGE_EVENTS_LOOKED_AT, PAGE_ROWS_MAX};
 use crate::management::http::Failure;
+use crate::page::answer::FromAnswer;
 use crate::page::events::{EventRow, EventsPage};
 use crate::page::frame::Place;
 use crate::page::show::encoded;
@@ -34,7 +35,7 @@ pub(super) async fn page(visit: &Visit<'_>) -> Result<EventsPage, Failure> {
     let lines = to_bytes(body.into_body(), PAGE_EVENTS_BYTES_MAX).await;
     let lines = lines.map_err(|_| Failure::unavailable("the events are more than a page takes"))?;
     let rows = lines.split(|byte| *byte == b'\n').rev();
-    let rows = rows.filter_map(|line| serde_json::from_slice::<EventRow>(line).ok());
+    let rows = rows.filter_map(|line| serde_json::from_slice(line).ok().map(EventRow::of));
     // What a stream says of itself has no queue.
     let rows = rows.filter(|row| !row.data.queue.is_empty());
     Ok(EventsPage {

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use super::visit::Visit;
 use crate::base::limits::{PAGE_GROUPED_MESSAGES_MAX, PAGE_GROUPED_QUEUES_MAX, PAGE_QUEUES_MAX};
+use crate::base::order::sort_by;
 use crate::broker::names::QUARANTINE;
 use crate::lint::{Rule, Severity};
 use crate::management::http::Failure;
+use crate::page::answer::FromAnswer;
 use crate::page::deaths::{Deaths, GroupIn, Need, Overview};
 use crate::page::frame::Place;
 use crate::page::message::Death;
@@ -41,7 +43,7 @@ pub(super) async fn queues(visit: &Visit<'_>) -> Result<Queues, Failure> {
     );
     Ok(Queues {
         frame: visit.frame("Queues", Place::Queues),
-        queues: visit.get(&path, &query).await?,
+        queues: Paged::of(visit.get(&path, &query).await?),
         search,
     })
 }
@@ -61,11 +63,11 @@ pub(super) fn search(visit: &Visit<'_>, path: &'static str) -> Search {
 
 /// `/ui/`.
 pub(super) async fn deaths(visit: &Visit<'_>) -> Result<Deaths, Failure> {
-    let overview: Overview = visit.get("/api/overview", "").await?;
+    let overview = Overview::of(visit.get("/api/overview", "").await?);
     let query =
         format!("page=1&page_size=500&sort=dead_letters.taken&sort_reverse=true&columns={COLUMNS}");
-    let taking: Paged<QueueRow> = visit.get("/api/queues", &query).await?;
-    let jobs: Paged<Job> = visit.get("/api/redrives", REDRIVES).await?;
+    let taking = Paged::<QueueRow>::of(visit.get("/api/queues", &query).await?);
+    let jobs = Paged::<Job>::of(visit.get("/api/redrives", REDRIVES).await?);
     let mut queues = taking.items;
     queues.retain(|queue| {
         let is_taking = !queue.dead_letters.taken.is_zero() || queue.name.raw() == QUARANTINE;
@@ -114,10 +116,10 @@ async fn groups(visit: &Visit<'_>, queues: &[QueueRow]) -> Result<(Vec<GroupIn>,
             continue;
         }
         let path = format!("/api/queues/{}/{}", encoded(vhost), encoded(name));
-        let groups: Groups = match visit.get(&format!("{path}/groups"), "").await {
+        let groups = match visit.get(&format!("{path}/groups"), "").await {
             // It may be gone by now, or be exclusive to a connection.
             Err(failure) if failure.status < 500 => continue,
-            groups => groups?,
+            groups => Groups::of(groups?),
         };
         is_partial |= groups.groups.len() > OF_QUEUE_MAX;
         for group in groups.groups.into_iter().take(OF_QUEUE_MAX) {
@@ -133,7 +135,7 @@ async fn groups(visit: &Visit<'_>, queues: &[QueueRow]) -> Result<(Vec<GroupIn>,
             });
         }
     }
-    found.sort_by_key(|found| std::cmp::Reverse(found.group.newest));
+    sort_by(&mut found, |a, b| b.group.newest.cmp(&a.group.newest));
     Ok((found, is_partial))
 }
 
@@ -144,8 +146,8 @@ async fn latest_death(
     position: &Text,
 ) -> Result<Option<Death>, Failure> {
     let query = format!("position={}&count=1&truncate=0", position.query());
-    let seen: Messages = visit.get(&format!("{queue}/messages"), &query).await?;
-    let seen = seen.messages.into_iter().next();
+    let seen = visit.get(&format!("{queue}/messages"), &query).await?;
+    let seen = Messages::of(seen).messages.into_iter().next();
     Ok(seen.and_then(|message| message.amqp.deaths.into_iter().next()))
 }
 
@@ -204,7 +206,9 @@ fn needs(now: i64, queues: &[QueueRow], groups: &[GroupIn], jobs: &[Job]) -> Vec
             link: Some(found.link()),
         });
     }
-    needs.sort_by_key(|need| need.class != "bad");
+    sort_by(&mut needs, |a, b| {
+        (a.class != "bad").cmp(&(b.class != "bad"))
+    });
     needs
 }
 
@@ -270,14 +274,13 @@ mod tests {
             "queue": "orders", "reason": "rejected",
             "error": { "condition": "app:schema" }, "by": { "container": "billing-7f9c" },
         });
-        let death: Death = serde_json::from_value(death).unwrap();
+        let death = Death::of(death);
         let said = told(Count(3), &death);
         assert_eq!(
             said,
             "3 messages died in orders: app:schema, by billing-7f9c"
         );
-        let expired: Death =
-            serde_json::from_value(json!({"queue": "q", "reason": "expired"})).unwrap();
+        let expired = Death::of(json!({"queue": "q", "reason": "expired"}));
         assert_eq!(told(Count(1), &expired), "1 message died in q: expired");
     }
 
@@ -294,11 +297,9 @@ mod tests {
     fn what_is_worst_comes_first() {
         let queue = |name: &str, pending: u64| {
             let queue = json!({"name": name, "vhost": "/", "messages": 1, "messages_dead_pending": pending});
-            serde_json::from_value::<QueueRow>(queue).unwrap()
+            QueueRow::of(queue)
         };
-        let job = |state: &str| {
-            serde_json::from_value::<Job>(json!({"id": state, "state": state})).unwrap()
-        };
+        let job = |state: &str| Job::of(json!({"id": state, "state": state}));
         let queues = [queue("dlq", 0), queue("work", 4), queue(QUARANTINE, 0)];
         let jobs = [job("paused"), job("completed"), job("stopped")];
         let needs = needs(0, &queues, &[], &jobs);

@@ -11,9 +11,10 @@ use super::visit::Visit;
 use crate::access::Right;
 use crate::base::limits::{PAGE_BODY_BYTES_MAX, PAGE_MESSAGES_MAX};
 use crate::management::http::{Failure, Method};
+use crate::page::answer::FromAnswer;
 use crate::page::frame::Place;
-use crate::page::message::{Body as ShownBody, BodyForm, Explained, Message, MessagePage};
-use crate::page::queue::{FilterBar, Part, QueueAlone, QueuePage, Tab};
+use crate::page::message::{Body as ShownBody, BodyForm, Explained, Message, MessagePage, Seen};
+use crate::page::queue::{FilterBar, Groups, Messages, Part, QueueAlone, QueuePage, Tab};
 use crate::page::show::{Text, encoded};
 use crate::search::{By, PARTS};
 use crate::server::http::api::Asked;
@@ -26,7 +27,7 @@ const LISTED_BODY_BYTES: usize = 120;
 pub(super) async fn queue(visit: &Visit<'_>) -> Result<QueuePage, Failure> {
     let (vhost, name) = (visit.text("vhost"), visit.text("name"));
     let path = queue_path(&vhost, &name);
-    let queue: QueueAlone = visit.get(&path, "").await?;
+    let queue = QueueAlone::of(visit.get(&path, "").await?);
     let may_read = visit.may(vhost.raw(), Right::Read, name.raw());
     let may_configure = visit.may(vhost.raw(), Right::Configure, name.raw());
     let holds_dead = !queue.row.dead_letters.taken.is_zero() || name.raw() == "amq.quarantine";
@@ -46,7 +47,8 @@ pub(super) async fn queue(visit: &Visit<'_>) -> Result<QueuePage, Failure> {
         Tab::Groups | Tab::Messages if !may_read => Part::Unreadable,
         Tab::Groups => {
             let query = format!("by={by}{}", filter.query());
-            Part::Groups(visit.get(&format!("{path}/groups"), &query).await?)
+            let groups = visit.get(&format!("{path}/groups"), &query).await?;
+            Part::Groups(Groups::of(groups))
         }
         Tab::Messages => {
             let from = visit.query.get("from").unwrap_or("0");
@@ -56,7 +58,8 @@ pub(super) async fn queue(visit: &Visit<'_>) -> Result<QueuePage, Failure> {
                 encoded(from),
                 filter.query()
             );
-            Part::Messages(visit.get(&format!("{path}/messages"), &query).await?)
+            let messages = visit.get(&format!("{path}/messages"), &query).await?;
+            Part::Messages(Messages::of(messages))
         }
         Tab::Settings => Part::Settings,
         Tab::Consumers => Part::Consumers,
@@ -64,7 +67,7 @@ pub(super) async fn queue(visit: &Visit<'_>) -> Result<QueuePage, Failure> {
     let has_delayed = !queue.row.messages_delayed.is_zero();
     let forms = queue_forms((&vhost, &name), (may_read, may_configure), has_delayed);
     Ok(QueuePage {
-        frame: visit.frame(name.to_string(), Place::Queues),
+        frame: visit.frame(&name.to_string(), Place::Queues),
         queue,
         tab,
         part,
@@ -99,15 +102,15 @@ pub(super) async fn message(visit: &Visit<'_>) -> Result<MessagePage, Failure> {
     let position = visit.text("position");
     let path = queue_path(&vhost, &queue);
     let explain = format!("{path}/messages/{}/explain", position.query());
-    let explained: Explained = visit.get(&explain, "").await?;
+    let explained = Explained::of(visit.get(&explain, "").await?);
     let query = format!(
         "state={}&position={}&count=1&encoding=base64&truncate={PAGE_BODY_BYTES_MAX}",
         explained.now.state.query(),
         position.query(),
     );
     // It may have left between the two answers: then only its life is told.
-    let seen: crate::page::message::Seen = visit.get(&format!("{path}/messages"), &query).await?;
-    let message: Option<Message> = seen.messages.into_iter().next();
+    let seen = visit.get(&format!("{path}/messages"), &query).await?;
+    let message: Option<Message> = Seen::of(seen).messages.into_iter().next();
     let form = visit.query.get("body").and_then(BodyForm::from_word);
     let body = message.as_ref().map(|message| {
         let bytes = STANDARD.decode(message.payload.raw()).unwrap_or_default();
@@ -115,7 +118,7 @@ pub(super) async fn message(visit: &Visit<'_>) -> Result<MessagePage, Failure> {
     });
     let may_redrive = visit.may(vhost.raw(), Right::Read, queue.raw());
     Ok(MessagePage {
-        frame: visit.frame(format!("Message {position} of {queue}"), Place::Queues),
+        frame: visit.frame(&format!("Message {position} of {queue}"), Place::Queues),
         vhost,
         queue,
         position,

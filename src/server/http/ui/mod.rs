@@ -34,6 +34,7 @@ use axum::routing::any;
 use axum::{Extension, Router};
 
 use self::visit::{Visit, Visitor};
+use super::api::Api;
 use super::body::Bodies;
 use super::reply;
 use crate::access::Peer;
@@ -47,16 +48,9 @@ const HOME: &str = "/ui/";
 /// The header of a request for what changed in a page.
 const FRAGMENT: &str = "x-coroner-fragment";
 
-/// The state that every request is handled with.
-#[derive(Clone)]
-struct Ui {
-    shared: Arc<Shared>,
-    bodies: Arc<Bodies>,
-}
-
 /// The routes of the page; `/` leads there.
 pub(super) fn router(shared: &Arc<Shared>, bodies: &Arc<Bodies>) -> Router {
-    let ui = Ui {
+    let api = Api {
         shared: Arc::clone(shared),
         bodies: Arc::clone(bodies),
     };
@@ -65,7 +59,7 @@ pub(super) fn router(shared: &Arc<Shared>, bodies: &Arc<Bodies>) -> Router {
         .route("/ui", any(home))
         .route(HOME, any(handle))
         .route("/ui/{*path}", any(handle))
-        .with_state(ui)
+        .with_state(api)
 }
 
 async fn home(Extension(peer): Extension<Peer>) -> Response<Body> {
@@ -75,18 +69,18 @@ async fn home(Extension(peer): Extension<Peer>) -> Response<Body> {
 }
 
 async fn handle(
-    State(ui): State<Ui>,
+    State(api): State<Api>,
     Extension(peer): Extension<Peer>,
     request: Request,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let mut response = ui.serve(&peer, &head, body).await;
+    let mut response = api.serve_page(&peer, &head, body).await;
     headers::guard(&mut response, &peer);
     response
 }
 
-impl Ui {
-    async fn serve(&self, peer: &Peer, head: &Parts, body: Body) -> Response<Body> {
+impl Api {
+    async fn serve_page(&self, peer: &Peer, head: &Parts, body: Body) -> Response<Body> {
         let path = head.uri.path();
         let is_read = matches!(head.method, Method::GET | Method::HEAD);
         if path.starts_with("/ui/assets/") {

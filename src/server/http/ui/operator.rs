@@ -28,10 +28,30 @@ fn rate(value: &Value, path: &str) -> Rate {
     Rate(value.pointer(path).and_then(Value::as_f64).unwrap_or(0.0))
 }
 
+/// How a field is shown in a cell.
+#[derive(Clone, Copy)]
+enum Shown {
+    Text,
+    Number,
+    Bytes,
+    Rate,
+}
+
+/// The cells of these fields, given by their paths.
+fn cells(value: &Value, fields: &[(&str, Shown)]) -> Vec<Cell> {
+    let cell = |(path, shown): &(&str, Shown)| match shown {
+        Shown::Text => Cell::text(text(value, path).raw()),
+        Shown::Number => Cell::number(text(value, path).raw()),
+        Shown::Bytes => Cell::number(&Bytes(count(value, path).0).to_string()),
+        Shown::Rate => Cell::number(&rate(value, path).to_string()),
+    };
+    fields.iter().map(cell).collect()
+}
+
 /// The first rows of a list of the API, and how many more there are.
 async fn rows(visit: &Visit<'_>, path: &str) -> Result<(Vec<Value>, u64), Failure> {
     let query = format!("page=1&page_size={PAGE_ROWS_MAX}");
-    let page: Value = visit.get(path, &query).await?;
+    let page = visit.get(path, &query).await?;
     match page {
         // Some lists have no pages.
         Value::Array(mut rows) => {
@@ -69,7 +89,7 @@ fn vhost_field(visit: &Visit<'_>) -> Field {
 
 /// `/ui/overview`.
 pub(super) async fn overview(visit: &Visit<'_>) -> Result<Operator, Failure> {
-    let overview: Value = visit.get("/api/overview", "").await?;
+    let overview = visit.get("/api/overview", "").await?;
     let number = |path: &str| count(&overview, path).to_string();
     let a_second = |path: &str| format!("{}/s", rate(&overview, path));
     let mut page = page(visit, "Overview", Place::Overview);
@@ -91,10 +111,8 @@ pub(super) async fn overview(visit: &Visit<'_>) -> Result<Operator, Failure> {
     let listeners = overview.get("listeners").and_then(Value::as_array);
     if let Some(listeners) = listeners.filter(|listeners| !listeners.is_empty()) {
         let row = |listener: &Value| {
-            let cells = ["/protocol", "/ip_address", "/port"];
-            cells
-                .map(|path| Cell::text(text(listener, path).raw()))
-                .to_vec()
+            let fields = ["/protocol", "/ip_address", "/port"];
+            cells(listener, &fields.map(|path| (path, Shown::Text)))
         };
         page.tables.push(Table {
             title: "Listeners",
@@ -116,17 +134,18 @@ pub(super) async fn connections(visit: &Visit<'_>) -> Result<Operator, Failure> 
             label: "Close",
             command: format!("coroner close_connection {}", name.shell()),
         };
-        let octets = |path: &str| Bytes(count(connection, path).0).to_string();
-        vec![
-            Cell::text(name.raw()),
-            Cell::text(text(connection, "/user").raw()),
-            Cell::text(text(connection, "/vhost").raw()),
-            Cell::text(text(connection, "/protocol").raw()),
-            Cell::text(text(connection, "/state").raw()),
-            Cell::number(octets("/recv_oct")),
-            Cell::number(octets("/send_oct")),
-            Cell::act(Some(close)),
-        ]
+        let fields = [
+            ("/name", Shown::Text),
+            ("/user", Shown::Text),
+            ("/vhost", Shown::Text),
+            ("/protocol", Shown::Text),
+            ("/state", Shown::Text),
+            ("/recv_oct", Shown::Bytes),
+            ("/send_oct", Shown::Bytes),
+        ];
+        let mut row = cells(connection, &fields);
+        row.push(Cell::act(Some(close)));
+        row
     });
     let mut page = page(visit, "Connections", Place::Connections);
     page.tables.push(Table {
@@ -165,14 +184,16 @@ pub(super) async fn exchanges(visit: &Visit<'_>) -> Result<Operator, Failure> {
         } else {
             name.raw()
         };
-        vec![
-            Cell::text(title),
-            Cell::text(vhost.raw()),
-            Cell::text(text(exchange, "/type").raw()),
-            Cell::text(text(exchange, "/policy").raw()),
-            Cell::number(rate(exchange, "/message_stats/publish_in_details/rate").to_string()),
-            Cell::act(delete),
-        ]
+        let fields = [
+            ("/vhost", Shown::Text),
+            ("/type", Shown::Text),
+            ("/policy", Shown::Text),
+            ("/message_stats/publish_in_details/rate", Shown::Rate),
+        ];
+        let mut row = vec![Cell::text(title)];
+        row.extend(cells(exchange, &fields));
+        row.push(Cell::act(delete));
+        row
     });
     let exchanges = Table {
         title: "Exchanges",
@@ -201,17 +222,19 @@ async fn bindings(visit: &Visit<'_>) -> Result<Table, Failure> {
         .filter(|binding| !text(binding, "/source").is_empty())
         .map(|binding| {
             let (vhost, destination) = (text(binding, "/vhost"), text(binding, "/destination"));
-            let target = match text(binding, "/destination_type").raw() {
-                "queue" => Cell::link(&destination, queue_link(vhost.raw(), destination.raw())),
-                _ => Cell::text(destination.raw()),
-            };
-            vec![
-                Cell::text(text(binding, "/source").raw()),
-                target,
-                Cell::text(vhost.raw()),
-                Cell::text(text(binding, "/routing_key").raw()),
-                Cell::text(text(binding, "/arguments").raw()),
-            ]
+            let fields = [
+                "/source",
+                "/destination",
+                "/vhost",
+                "/routing_key",
+                "/arguments",
+            ];
+            let mut row = cells(binding, &fields.map(|path| (path, Shown::Text)));
+            let is_to_queue = text(binding, "/destination_type").raw() == "queue";
+            if let Some(target) = row.get_mut(1).filter(|_| is_to_queue) {
+                target.link = Some(queue_link(vhost.raw(), destination.raw()));
+            }
+            row
         });
     Ok(Table {
         title: "Bindings",
@@ -308,15 +331,17 @@ pub(super) async fn policies(visit: &Visit<'_>) -> Result<Operator, Failure> {
                     name.shell()
                 ),
             });
-            vec![
-                Cell::text(name.raw()),
-                Cell::text(vhost.raw()),
-                Cell::text(text(policy, "/pattern").raw()),
-                Cell::text(text(policy, "/apply-to").raw()),
-                Cell::number(text(policy, "/priority").raw()),
-                Cell::text(text(policy, "/definition").raw()),
-                Cell::act(clear),
-            ]
+            let fields = [
+                ("/name", Shown::Text),
+                ("/vhost", Shown::Text),
+                ("/pattern", Shown::Text),
+                ("/apply-to", Shown::Text),
+                ("/priority", Shown::Number),
+                ("/definition", Shown::Text),
+            ];
+            let mut row = cells(policy, &fields);
+            row.push(Cell::act(clear));
+            row
         });
         page.tables.push(Table {
             title,
@@ -334,24 +359,28 @@ pub(super) async fn policies(visit: &Visit<'_>) -> Result<Operator, Failure> {
         });
     }
     if visit.identity().is_policymaker() {
-        page.forms.push(Form {
-            title: "Set a policy",
-            path: "/ui/do/set-policy".to_owned(),
-            fields: vec![
-                vhost_field(visit),
-                Field::line("name", "Name"),
-                Field::line("pattern", "Pattern"),
-                Field::choice("apply", "Applies to", &["queues", "exchanges", "all"]),
-                Field::line("priority", "Priority").with("0"),
-                Field::line("definition", "Definition (JSON)")
-                    .of(Kind::Lines)
-                    .with("{}"),
-            ],
-            button: "Set",
-            command: "coroner set_policy NAME PATTERN DEFINITION".to_owned(),
-        });
+        page.forms.push(policy_form(visit));
     }
     Ok(page)
+}
+
+fn policy_form(visit: &Visit<'_>) -> Form {
+    Form {
+        title: "Set a policy",
+        path: "/ui/do/set-policy".to_owned(),
+        fields: vec![
+            vhost_field(visit),
+            Field::line("name", "Name"),
+            Field::line("pattern", "Pattern"),
+            Field::choice("apply", "Applies to", &["queues", "exchanges", "all"]),
+            Field::line("priority", "Priority").with("0"),
+            Field::line("definition", "Definition (JSON)")
+                .of(Kind::Lines)
+                .with("{}"),
+        ],
+        button: "Set",
+        command: "coroner set_policy NAME PATTERN DEFINITION".to_owned(),
+    }
 }
 
 /// `/ui/users`: for administrators.
@@ -368,7 +397,7 @@ pub(super) async fn users(visit: &Visit<'_>) -> Result<Operator, Failure> {
         let tags = tags.into_iter().flatten().filter_map(Value::as_str);
         vec![
             Cell::text(name.raw()),
-            Cell::text(tags.collect::<Vec<_>>().join(", ")),
+            Cell::text(&tags.collect::<Vec<_>>().join(", ")),
             Cell::act(Some(delete)),
         ]
     });
@@ -380,10 +409,8 @@ pub(super) async fn users(visit: &Visit<'_>) -> Result<Operator, Failure> {
     };
     let (found, left_out) = rows(visit, "/api/permissions").await?;
     let shown = found.iter().map(|rights| {
-        let cells = ["/user", "/vhost", "/configure", "/write", "/read"];
-        cells
-            .map(|path| Cell::text(text(rights, path).raw()))
-            .to_vec()
+        let fields = ["/user", "/vhost", "/configure", "/write", "/read"];
+        cells(rights, &fields.map(|path| (path, Shown::Text)))
     });
     let permissions = Table {
         title: "Permissions",

@@ -6,7 +6,7 @@ use axum::http::{Response, StatusCode};
 use super::visit::Visit;
 use super::{events, headers, listings, messages, operator, redrives, topology};
 use crate::management::http::Failure;
-use crate::page::Template;
+use crate::page::AnyPage;
 use crate::page::frame::Place;
 use crate::page::show::Text;
 use crate::page::simple::Failed;
@@ -24,37 +24,42 @@ pub(super) async fn serve(visit: &Visit<'_>) -> Response<Body> {
     }
 }
 
-/// The page of a path.
+/// The answer to a path.
 async fn page(visit: &Visit<'_>) -> Result<Response<Body>, Failure> {
-    match visit.path {
-        "/ui/" => written(listings::deaths(visit).await?).await,
-        "/ui/queues" => written(listings::queues(visit).await?).await,
-        "/ui/queue" => written(messages::queue(visit).await?).await,
-        "/ui/message" => written(messages::message(visit).await?).await,
-        "/ui/export" => messages::export(visit).await,
-        "/ui/redrives" => written(redrives::list(visit).await?).await,
-        "/ui/redrive" => written(redrives::one(visit).await?).await,
-        "/ui/redrive/new" => written(redrives::new(visit).await?).await,
-        "/ui/graph" => written(topology::graph(visit).await?).await,
-        "/ui/lint" => written(topology::lint(visit).await?).await,
-        "/ui/events" => written(events::page(visit).await?).await,
-        "/ui/overview" => written(operator::overview(visit).await?).await,
-        "/ui/connections" => written(operator::connections(visit).await?).await,
-        "/ui/exchanges" => written(operator::exchanges(visit).await?).await,
-        "/ui/policies" => written(operator::policies(visit).await?).await,
-        "/ui/users" => written(operator::users(visit).await?).await,
-        _ => Err(Failure::not_found()),
+    if visit.path == "/ui/export" {
+        return messages::export(visit).await;
     }
+    written(shown(visit).await?).await
+}
+
+/// The page of a path.
+async fn shown(visit: &Visit<'_>) -> Result<Box<dyn AnyPage>, Failure> {
+    Ok(match visit.path {
+        "/ui/" => Box::new(listings::deaths(visit).await?),
+        "/ui/queues" => Box::new(listings::queues(visit).await?),
+        "/ui/queue" => Box::new(messages::queue(visit).await?),
+        "/ui/message" => Box::new(messages::message(visit).await?),
+        "/ui/redrives" => Box::new(redrives::list(visit).await?),
+        "/ui/redrive" => Box::new(redrives::one(visit).await?),
+        "/ui/redrive/new" => Box::new(redrives::new(visit).await?),
+        "/ui/graph" => Box::new(topology::graph(visit).await?),
+        "/ui/lint" => Box::new(topology::lint(visit).await?),
+        "/ui/events" => Box::new(events::page(visit).await?),
+        "/ui/overview" => Box::new(operator::overview(visit).await?),
+        "/ui/connections" => Box::new(operator::connections(visit).await?),
+        "/ui/exchanges" => Box::new(operator::exchanges(visit).await?),
+        "/ui/policies" => Box::new(operator::policies(visit).await?),
+        "/ui/users" => Box::new(operator::users(visit).await?),
+        _ => return Err(Failure::not_found()),
+    })
 }
 
 /// Writes a page beside the tasks that move messages: one with long histories takes its time.
-pub(super) async fn written(
-    page: impl Template + Send + 'static,
-) -> Result<Response<Body>, Failure> {
+pub(super) async fn written(page: Box<dyn AnyPage>) -> Result<Response<Body>, Failure> {
     let text = aside(move || {
         let unwritten =
             |error| Failure::unavailable(format!("the page cannot be written: {error}"));
-        page.render().map_err(unwritten)
+        page.html().map_err(unwritten)
     });
     Ok(headers::html(StatusCode::OK, text.await?))
 }
@@ -81,7 +86,7 @@ pub(super) fn failed(visit: &Visit<'_>, failure: &Failure) -> Response<Body> {
         reason: Text::new(reason),
     };
     let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    match page.render() {
+    match page.html() {
         Ok(text) => headers::html(code, text),
         Err(_) => reply::failure(failure),
     }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::messages::{filter, new_id};
 use super::visit::Visit;
 use crate::management::http::{Failure, Method};
+use crate::page::answer::FromAnswer;
 use crate::page::frame::Place;
 use crate::page::queues::Paged;
 use crate::page::redrive::{Asked, Forecast, Job, NewRedrive, Redrive, Redrives};
@@ -13,7 +14,7 @@ use crate::page::show::Text;
 /// `/ui/redrives`.
 pub(super) async fn list(visit: &Visit<'_>) -> Result<Redrives, Failure> {
     let query = "page=1&page_size=500&sort=created_at&sort_reverse=true";
-    let jobs: Paged<Job> = visit.get("/api/redrives", query).await?;
+    let jobs = Paged::<Job>::of(visit.get("/api/redrives", query).await?);
     Ok(Redrives {
         frame: visit.frame("Redrives", Place::Redrives),
         jobs: jobs.items,
@@ -23,10 +24,10 @@ pub(super) async fn list(visit: &Visit<'_>) -> Result<Redrives, Failure> {
 /// `/ui/redrive`.
 pub(super) async fn one(visit: &Visit<'_>) -> Result<Redrive, Failure> {
     let path = job_path(&visit.text("vhost"), &visit.text("id"));
-    let job: Job = visit.get(&path, "").await?;
+    let job = Job::of(visit.get(&path, "").await?);
     let identity = visit.identity();
     Ok(Redrive {
-        frame: visit.frame(format!("Redrive {}", job.id), Place::Redrives),
+        frame: visit.frame(&format!("Redrive {}", job.id), Place::Redrives),
         may_steer: identity.is_administrator() || job.by.raw() == &*identity.name,
         job,
     })
@@ -46,12 +47,12 @@ pub(super) async fn new(visit: &Visit<'_>) -> Result<NewRedrive, Failure> {
         Err(failure) => Err(failure),
     };
     let (forecast, refused) = match foreseen {
-        Ok(forecast) => (serde_json::from_value::<Forecast>(forecast).ok(), None),
+        Ok(forecast) => (Some(Forecast::of(forecast)), None),
         Err(failure) if failure.status < 500 => (None, Some(Text::new(failure.reason))),
         Err(failure) => return Err(failure),
     };
     Ok(NewRedrive {
-        frame: visit.frame(format!("Redrive from {}", asked.source), Place::Redrives),
+        frame: visit.frame(&format!("Redrive from {}", asked.source), Place::Redrives),
         asked,
         id: new_id(),
         forecast,
@@ -80,18 +81,15 @@ pub(super) fn asked(visit: &Visit<'_>) -> Asked {
 
 /// The body of the request that it is.
 pub(super) fn body(asked: &Asked) -> Result<Value, Failure> {
-    let mut target = json!({ "kind": asked.kind });
-    if let Value::Object(fields) = &mut target {
-        match asked.kind.as_str() {
-            "queue" => {
-                fields.insert("queue".to_owned(), json!(asked.to_queue.raw()));
-            }
-            "exchange" => {
-                fields.insert("exchange".to_owned(), json!(asked.to_exchange.raw()));
-                fields.insert("routing_key".to_owned(), json!(asked.key.raw()));
-            }
-            _ => {}
+    let mut target = Map::new();
+    put(&mut target, "kind", asked.kind.as_str());
+    match asked.kind.as_str() {
+        "queue" => put(&mut target, "queue", asked.to_queue.raw()),
+        "exchange" => {
+            put(&mut target, "exchange", asked.to_exchange.raw());
+            put(&mut target, "routing_key", asked.key.raw());
         }
+        _ => {}
     }
     let mut filter: Map<String, Value> = Map::new();
     for (part, value) in &asked.filter.parts {
@@ -113,27 +111,29 @@ pub(super) fn body(asked: &Asked) -> Result<Value, Failure> {
             *value = one;
         }
     }
-    let mut body = json!({ "queue": asked.source.raw(), "target": target, "filter": filter });
-    if let Value::Object(fields) = &mut body {
-        for (name, value) in [("rate", &asked.rate), ("max", &asked.max)] {
-            if !value.is_empty() {
-                fields.insert(name.to_owned(), number(name, value.raw())?);
-            }
-        }
-        match asked.ramp.as_str() {
-            "" => {}
-            ramp => {
-                fields.insert("ramp".to_owned(), json!(ramp == "true"));
-            }
-        }
-        if !asked.note.is_empty() {
-            fields.insert("note".to_owned(), json!(asked.note.raw()));
-        }
-        if asked.is_unsafe {
-            fields.insert("unsafe".to_owned(), json!(true));
+    let mut body = Map::new();
+    put(&mut body, "queue", asked.source.raw());
+    put(&mut body, "target", target);
+    put(&mut body, "filter", filter);
+    for (name, value) in [("rate", &asked.rate), ("max", &asked.max)] {
+        if !value.is_empty() {
+            put(&mut body, name, number(name, value.raw())?);
         }
     }
-    Ok(body)
+    if !asked.ramp.is_empty() {
+        put(&mut body, "ramp", asked.ramp == "true");
+    }
+    if !asked.note.is_empty() {
+        put(&mut body, "note", asked.note.raw());
+    }
+    if asked.is_unsafe {
+        put(&mut body, "unsafe", true);
+    }
+    Ok(Value::Object(body))
+}
+
+fn put(fields: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+    fields.insert(name.to_owned(), value.into());
 }
 
 /// A number of a field.

@@ -15,7 +15,7 @@ use super::visit::{
 use super::{headers, own_path, see_other, wants_html};
 use crate::access::{Credentials, LoginWay, Peer, Proof, Proven};
 use crate::management::http::{Failure, Fields, Identity, Query};
-use crate::page::Template;
+use crate::page::AnyPage;
 use crate::page::assets::Asset;
 use crate::page::frame::Theme;
 use crate::page::show::Text;
@@ -105,7 +105,7 @@ fn form(
     };
     let status = refused.map_or(200, |failure| failure.status);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    match login.render() {
+    match login.html() {
         Ok(page) => headers::html(status, page),
         Err(_) => reply::failure(&Failure::unavailable("the page cannot be written")),
     }

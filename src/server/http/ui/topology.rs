@@ -4,8 +4,9 @@ use super::visit::Visit;
 use crate::base::Name;
 use crate::base::limits::PAGE_FINDINGS_MAX;
 use crate::management::http::{Failure, Method};
+use crate::page::answer::FromAnswer;
 use crate::page::frame::Place;
-use crate::page::graph::{GraphPage, LintAnswer, LintPage};
+use crate::page::graph::{GraphAnswer, GraphPage, LintAnswer, LintPage};
 use crate::page::queue::queue_link;
 use crate::page::show::{Text, encoded};
 use crate::server::http::api::Asked;
@@ -14,6 +15,8 @@ use crate::server::http::reply::Reply;
 
 /// Deaths around a queue, unless they are given.
 const HOPS: &str = "2";
+/// How often an open page asks for the graph or the findings anew, in milliseconds: both take long.
+const EVERY_MS: u32 = 60_000;
 
 /// `/ui/graph`.
 pub(super) async fn graph(visit: &Visit<'_>) -> Result<GraphPage, Failure> {
@@ -44,35 +47,35 @@ pub(super) async fn graph(visit: &Visit<'_>) -> Result<GraphPage, Failure> {
         query: &query,
         body: None,
     };
-    let not_understood =
-        || Failure::unavailable("the page does not understand what the graph is like");
     let Reply::Graph(graph, _) = visit.ask(asked).await? else {
-        return Err(not_understood());
+        let why = "the page does not understand what the graph is like";
+        return Err(Failure::unavailable(why));
     };
     let within = vhost.clone();
     let (drawing, answer) = aside(move || {
         let link = |queue: &Name| queue_link(within.raw(), queue);
-        let answer = serde_json::from_value(graph.to_json());
+        let answer = GraphAnswer::of(graph.to_json());
         Ok((graph.drawn(Some(&link)), answer))
     })
     .await?;
+    let mut frame = visit.frame("Graph", Place::Graph);
+    frame.every_ms = Some(EVERY_MS);
     Ok(GraphPage {
-        frame: visit.frame("Graph", Place::Graph),
+        frame,
         vhost,
         vhosts,
         around,
         hops,
         drawing,
-        graph: answer.map_err(|_| not_understood())?,
+        graph: answer,
     })
 }
 
 /// `/ui/lint`.
 pub(super) async fn lint(visit: &Visit<'_>) -> Result<LintPage, Failure> {
-    let mut report: LintAnswer = visit.get("/api/lint", "").await?;
+    let mut report = LintAnswer::of(visit.get("/api/lint", "").await?);
     report.findings.truncate(PAGE_FINDINGS_MAX);
-    Ok(LintPage {
-        frame: visit.frame("Lint", Place::Lint),
-        report,
-    })
+    let mut frame = visit.frame("Lint", Place::Lint);
+    frame.every_ms = Some(EVERY_MS);
+    Ok(LintPage { frame, report })
 }

@@ -1,11 +1,11 @@
 //! One request of the page: who asks, and asking the routes for it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST};
 use axum::http::request::Parts;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use subtle::ConstantTimeEq;
 
@@ -107,6 +107,10 @@ pub(super) fn theme(headers: &HeaderMap) -> Theme {
     cookie(headers, THEME_COOKIE).map_or(Theme::System, Theme::from_word)
 }
 
+/// An answer that is waited for. Boxed: pages ask several times each, and every wait of another type would
+/// be code of its own.
+pub(super) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send + 'a>>;
+
 /// One request of an authenticated user.
 pub(super) struct Visit<'a> {
     pub(super) shared: &'a Arc<Shared>,
@@ -174,7 +178,8 @@ impl<'a> Visit<'a> {
         Err(Failure::forbidden(reason))
     }
 
-    /// A parameter of the query; empty: not given.
+    /// A parameter of the query; empty: not given. Not inlined: pages read dozens of them.
+    #[inline(never)]
     pub(super) fn text(&self, name: &str) -> Text {
         Text::new(self.query.get(name).unwrap_or_default())
     }
@@ -191,37 +196,32 @@ impl<'a> Visit<'a> {
     }
 
     /// The answer of a route that is read.
-    pub(super) async fn get<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        query: &str,
-    ) -> Result<T, Failure> {
-        let asked = Asked {
+    pub(super) fn get<'b>(&'b self, path: &'b str, query: &'b str) -> Answering<'b> {
+        self.answer(Asked {
             method: Method::Get,
             path,
             query,
             body: None,
-        };
-        let value = self.ask(asked).await?.into_value().await?;
-        serde_json::from_value(value).map_err(|error| {
-            Failure::unavailable(format!("the page does not understand an answer: {error}"))
         })
     }
 
     /// Asks a route that changes something; its answer.
-    pub(super) async fn send(
-        &self,
+    pub(super) fn send<'b>(
+        &'b self,
         method: Method,
-        path: &str,
+        path: &'b str,
         body: Option<Value>,
-    ) -> Result<Value, Failure> {
-        let asked = Asked {
+    ) -> Answering<'b> {
+        self.answer(Asked {
             method,
             path,
             query: "",
             body,
-        };
-        self.ask(asked).await?.into_value().await
+        })
+    }
+
+    fn answer<'b>(&'b self, asked: Asked<'b>) -> Answering<'b> {
+        Box::pin(async move { self.ask(asked).await?.into_value().await })
     }
 
     /// Whether the user has a right on an object: what it may not do is not offered.
@@ -244,10 +244,10 @@ impl<'a> Visit<'a> {
     }
 
     /// What is around the page.
-    pub(super) fn frame(&self, title: impl Into<String>, place: Place) -> Frame {
+    pub(super) fn frame(&self, title: &str, place: Place) -> Frame {
         let identity = self.identity();
         Frame {
-            title: title.into(),
+            title: title.to_owned(),
             place,
             user: Text::new(identity.name.to_string()),
             is_administrator: identity.is_administrator(),
@@ -260,6 +260,7 @@ impl<'a> Visit<'a> {
             here: self.here.clone(),
             is_fragment: self.is_fragment,
             done: self.query.get("done").and_then(done),
+            every_ms: None,
         }
     }
 }

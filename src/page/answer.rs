@@ -1,0 +1,208 @@
+//! Answers of the API as the page reads them: each struct says once which fields it shows.
+
+use serde_json::{Map, Value};
+
+use super::show::{Bytes, Count, Rate, Text, When};
+
+/// What the page shows of an answer, or of a part of one. What an answer lacks, or has of another kind,
+/// is as `default` makes it.
+pub trait FromAnswer: Default {
+    /// Takes it out of an answer.
+    fn read(&mut self, answer: &mut Value);
+
+    /// Takes it out of a whole answer.
+    fn of(mut answer: Value) -> Self {
+        let mut read = Self::default();
+        read.read(&mut answer);
+        read
+    }
+}
+
+/// Reads one field.
+pub fn read_field<T: FromAnswer>(field: &mut T, name: &str, answer: &mut Value) {
+    if let Some(part) = part(answer, name) {
+        field.read(part);
+    }
+}
+
+/// One function for fields of all types, so that each costs a call.
+#[inline(never)]
+fn part<'a>(answer: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+    answer.get_mut(name)
+}
+
+/// Structs that are read from answers: each field from the one of its name, or of the name behind `=`.
+macro_rules! answer {
+    ($(
+        $(#[$meta:meta])*
+        pub struct $Name:ident {
+            $($(#[$field_meta:meta])* pub $field:ident: $Type:ty $(= $name:literal)?,)*
+        }
+    )*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Default, Debug)]
+        pub struct $Name {
+            $($(#[$field_meta])* pub $field: $Type,)*
+        }
+
+        impl $crate::page::answer::FromAnswer for $Name {
+            fn read(&mut self, answer: &mut serde_json::Value) {
+                $($crate::page::answer::read_field(
+                    &mut self.$field,
+                    answer!(@name $field $($name)?),
+                    answer,
+                );)*
+            }
+        }
+    )*};
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $name:literal) => { $name };
+}
+
+impl<T: FromAnswer> FromAnswer for Option<T> {
+    fn read(&mut self, answer: &mut Value) {
+        if !answer.is_null() {
+            self.get_or_insert_default().read(answer);
+        }
+    }
+}
+
+impl<T: FromAnswer> FromAnswer for Vec<T> {
+    fn read(&mut self, answer: &mut Value) {
+        for part in answer.as_array_mut().into_iter().flatten() {
+            self.push(T::of(part.take()));
+        }
+    }
+}
+
+/// An object by the names of its fields, in their order.
+impl<T: FromAnswer> FromAnswer for Vec<(String, T)> {
+    fn read(&mut self, answer: &mut Value) {
+        for (name, part) in answer.as_object_mut().into_iter().flatten() {
+            self.push((name.clone(), T::of(part.take())));
+        }
+    }
+}
+
+impl FromAnswer for Value {
+    fn read(&mut self, answer: &mut Value) {
+        *self = answer.take();
+    }
+}
+
+impl FromAnswer for Map<String, Value> {
+    fn read(&mut self, answer: &mut Value) {
+        if let Some(fields) = answer.as_object_mut() {
+            *self = std::mem::take(fields);
+        }
+    }
+}
+
+impl FromAnswer for bool {
+    fn read(&mut self, answer: &mut Value) {
+        *self = answer.as_bool().unwrap_or_default();
+    }
+}
+
+impl FromAnswer for u64 {
+    fn read(&mut self, answer: &mut Value) {
+        *self = answer.as_u64().unwrap_or_default();
+    }
+}
+
+impl FromAnswer for i64 {
+    fn read(&mut self, answer: &mut Value) {
+        *self = answer.as_i64().unwrap_or_default();
+    }
+}
+
+impl FromAnswer for f64 {
+    fn read(&mut self, answer: &mut Value) {
+        *self = answer.as_f64().unwrap_or_default();
+    }
+}
+
+impl FromAnswer for Text {
+    fn read(&mut self, answer: &mut Value) {
+        *self = Self::new(match answer.take() {
+            Value::String(text) => text,
+            Value::Null => String::new(),
+            other => other.to_string(),
+        });
+    }
+}
+
+impl FromAnswer for Count {
+    fn read(&mut self, answer: &mut Value) {
+        self.0.read(answer);
+    }
+}
+
+impl FromAnswer for Bytes {
+    fn read(&mut self, answer: &mut Value) {
+        self.0.read(answer);
+    }
+}
+
+impl FromAnswer for Rate {
+    fn read(&mut self, answer: &mut Value) {
+        self.0.read(answer);
+    }
+}
+
+impl FromAnswer for When {
+    fn read(&mut self, answer: &mut Value) {
+        self.0 = answer.as_i64();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    answer! {
+        /// An answer with fields of all kinds.
+        #[derive(PartialEq)]
+        pub struct Told {
+            pub name: Text,
+            pub kind: Text = "type",
+            pub count: Option<Count>,
+            pub other: Option<Count>,
+            pub since: When,
+            pub parts: Vec<Text>,
+            pub rates: Vec<(String, Rate)>,
+            pub is_good: bool,
+            pub left: Value,
+        }
+    }
+
+    #[test]
+    fn each_field_is_read_from_the_one_of_its_name_and_may_be_missing() {
+        let told = Told::of(json!({
+            "name": "a", "type": 7, "count": 3, "other": null, "since": 5, "parts": ["x", null],
+            "rates": {"b": 1.5, "a": 2}, "is_good": true, "left": {"over": []}, "unknown": 1,
+        }));
+        let expected = Told {
+            name: Text::new("a"),
+            kind: Text::new("7"),
+            count: Some(Count(3)),
+            other: None,
+            since: When(Some(5)),
+            parts: vec![Text::new("x"), Text::default()],
+            rates: vec![("a".to_owned(), Rate(2.0)), ("b".to_owned(), Rate(1.5))],
+            is_good: true,
+            left: json!({"over": []}),
+        };
+        assert_eq!(told, expected);
+        assert_eq!(Told::of(json!({})), Told::default());
+        let wrong = json!({"name": null, "count": "many", "parts": 3, "rates": [], "is_good": 1});
+        let of_other_kinds = Told {
+            count: Some(Count(0)),
+            ..Told::default()
+        };
+        assert_eq!(Told::of(wrong), of_other_kinds);
+        assert_eq!(Told::of(Value::Null), Told::default());
+    }
+}
