@@ -404,6 +404,10 @@ fn the_graph_and_the_findings_are_shown_and_names_stay_text() {
         findings.body
     );
     assert!(!findings.body.contains("<script>alert"), "{name}");
+    for page in [&answer, &findings] {
+        let again = page.body.contains("data-every=\"60000\"");
+        assert!(again, "it is asked for anew each minute: {}", page.body);
+    }
     // Who may not enter the vhost sees no graph of it.
     api.put(
         "/api/users/stranger",
