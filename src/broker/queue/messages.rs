@@ -263,6 +263,9 @@ impl Messages {
         if self.ready == 0 {
             return None;
         }
+        if let [only] = self.subqueues.as_mut_slice() {
+            return only.first_ready().map(|place| pack(0, place));
+        }
         let subqueue = self.next_subqueue()?;
         Some(pack(
             subqueue,

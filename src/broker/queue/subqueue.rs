@@ -302,6 +302,9 @@ impl Subqueue {
         let size_bytes = cell.change()?.acquire(at, holder, since)?;
         cell.ready -= 1;
         self.ready -= 1;
+        if place == self.cursor {
+            self.cursor += 1;
+        }
         Some(size_bytes)
     }
 
@@ -356,6 +359,10 @@ impl Subqueue {
     pub fn first_ready(&mut self) -> Option<u64> {
         if self.ready == 0 {
             return None;
+        }
+        let first = self.cell(self.cursor);
+        if first.is_some_and(|(cell, at)| cell.is(at, MessageState::Ready)) {
+            return Some(self.cursor); // as a rule
         }
         let place = self.find(MessageState::Ready, self.cursor)?;
         self.cursor = place;
