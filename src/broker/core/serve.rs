@@ -277,8 +277,7 @@ enum Next {
 }
 
 impl Assigning<'_> {
-    /// What is next in a queue where some consumers have selectors, or some messages are delivered
-    /// alone or have a group.
+    /// What is next in such a queue.
     fn select(
         &mut self,
         now: &Now,
@@ -384,39 +383,59 @@ impl Assigning<'_> {
             self.clients.park(queue, id, NoRoom::Credit);
             return true;
         };
-        let (connection, holder) = (taker.consumer.connection, taker.consumer.holder);
+        let connection = taker.consumer.connection;
+        let to = (taker.consumer.holder, Stamp::of(turn.now.mono));
         while *left > 0 && queue.consumers.front() == Some(id) {
             let Some(position) = queue.messages.head() else {
                 return false; // as a rule after the last message
             };
-            let Some(slot) = queue.messages.slot(position) else {
-                return is_paged_out(queue, position);
+            let ttl_ms = queue.settings.message_ttl_ms;
+            let mut refusal = None;
+            let mut redelivered = false;
+            let is_wanted = |slot: &Slot| {
+                if is_late(turn.now, slot, slot.expires_at(ttl_ms)) {
+                    refusal = Some(Refusal::Late);
+                    return false;
+                }
+                if let Err(why) = taker.take(slot.size_bytes) {
+                    refusal = Some(Refusal::NoRoom(why));
+                    return false;
+                }
+                let delivery = describe(id, position, slot);
+                redelivered = delivery.acquired > 0;
+                let outgoing = &mut turn.effects.outgoing;
+                outgoing.push((connection, Effect::Deliver(delivery)));
+                true
             };
-            if is_late(turn.now, slot, queue.deadline_of(slot)) {
-                kill(queue, position, MessageState::Ready);
-                dead.push((position, Reason::Expired));
-                *left -= 1;
-                continue;
-            }
-            if let Err(why) = taker.take(slot.size_bytes) {
-                self.clients.park(queue, id, why);
-                return true;
+            let ready = queue.messages.ready();
+            if queue.messages.acquire(position, to, is_wanted) {
+                queue.consumers.served(ready);
+                queue.counters.delivered += 1;
+                self.counters.delivered += 1;
+                self.counters.redelivered += u64::from(redelivered);
+            } else {
+                match refusal {
+                    None => {
+                        expect_on_disk(queue, position);
+                        return false; // served again once it is paged in
+                    }
+                    Some(Refusal::NoRoom(why)) => {
+                        self.clients.park(queue, id, why);
+                        return true;
+                    }
+                    Some(Refusal::Late) => {
+                        kill(queue, position, MessageState::Ready);
+                        dead.push((position, Reason::Expired));
+                    }
+                }
             }
             *left -= 1;
-            let delivery = describe(id, position, slot);
-            queue.consumers.served(queue.messages.ready());
-            self.counters.redelivered += u64::from(delivery.acquired > 0);
-            let outgoing = &mut turn.effects.outgoing;
-            outgoing.push((connection, Effect::Deliver(delivery)));
-            queue.counters.delivered += 1;
-            self.counters.delivered += 1;
-            let since = Stamp::of(turn.now.mono);
-            queue.messages.acquire(position, holder, since);
         }
         true
     }
 
-    /// Assigns one message, where it is not just the first for the first.
+    /// The same for one message, where some consumers have selectors, or some messages are delivered alone or
+    /// have a group.
     #[cold]
     #[inline(never)]
     fn assign_selected(
@@ -434,7 +453,8 @@ impl Assigning<'_> {
             Next::Stop => return false,
         };
         let Some(slot) = queue.messages.slot(position) else {
-            return is_paged_out(queue, position);
+            expect_on_disk(queue, position);
+            return false; // served again once it is paged in
         };
         if is_late(turn.now, slot, queue.deadline_of(slot)) {
             kill(queue, position, MessageState::Ready);
@@ -464,19 +484,28 @@ impl Assigning<'_> {
         outgoing.push((connection, Effect::Deliver(delivery)));
         queue.counters.delivered += 1;
         self.counters.delivered += 1;
-        let since = Stamp::of(turn.now.mono);
-        queue.messages.acquire(position, holder, since);
+        let to = (holder, Stamp::of(turn.now.mono));
+        if !queue.messages.acquire(position, to, |_| true) {
+            invariant!(fatal, "a message that is delivered was ready");
+        }
         // Those who passed messages of a group that was freed look at them again first.
         !self.has_freed
     }
 }
 
-/// False, as a ready message that is not in memory is on disk: its queue is served again once it is paged in.
-fn is_paged_out(queue: &Queue, position: Position) -> bool {
+/// Why a ready message that is in memory is not assigned.
+enum Refusal {
+    /// It has expired.
+    Late,
+    /// The consumer has no room for it.
+    NoRoom(NoRoom),
+}
+
+/// A ready message that is not in memory is on disk.
+fn expect_on_disk(queue: &Queue, position: Position) {
     if !queue.messages.is_evicted(position) {
         invariant!(fatal, "a ready message is in memory or on disk");
     }
-    false
 }
 
 /// See [`Core::register_deadline`].
