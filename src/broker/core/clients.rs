@@ -288,7 +288,10 @@ impl Clients {
         let session = self.sessions.get_mut(&consumer.session);
         let connection = self.connections.get_mut(&consumer.connection);
         let (Some(session), Some(connection)) = (session, connection) else {
-            invariant!(broken, "a consumer whose turn it is has a session and a connection");
+            invariant!(
+                broken,
+                "a consumer whose turn it is has a session and a connection"
+            );
             return None;
         };
         Some(Taker {
@@ -321,15 +324,22 @@ impl Clients {
         Some(session_id)
     }
 
-    /// Counts a delivery as settled. Returns its session if consumers of it waited for this: they are
-    /// to be woken.
+    /// Whether consumers wait for a delivery to be settled in the session of this one.
+    pub(super) fn is_release_awaited(&self, id: ConsumerId) -> bool {
+        let consumer = self.consumers.get(&id);
+        let session = consumer.and_then(|consumer| self.sessions.get(&consumer.session));
+        session.is_some_and(|session| !session.blocked.is_empty())
+    }
+
+    /// Counts deliveries as settled. Returns their session if consumers of it waited for this: they
+    /// are to be woken.
     #[inline]
-    pub(super) fn release(&mut self, id: ConsumerId) -> Option<SessionId> {
+    pub(super) fn release(&mut self, id: ConsumerId, deliveries: u32) -> Option<SessionId> {
         let Some(consumer) = self.consumers.get_mut(&id) else {
             invariant!(broken, "who settles is there");
             return None;
         };
-        uncount!(consumer.held, 1, "what a consumer settles it held");
+        uncount!(consumer.held, deliveries, "what a consumer settles it held");
         let id = consumer.session;
         let Some(session) = self.sessions.get_mut(&id) else {
             invariant!(broken, "who settles has a session");
@@ -337,7 +347,7 @@ impl Clients {
         };
         uncount!(
             session.unsettled,
-            1,
+            deliveries,
             "what is settled was unsettled in its session"
         );
         (!session.blocked.is_empty()).then_some(id)
