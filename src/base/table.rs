@@ -64,11 +64,12 @@ impl<K: Id, V> Table<K, V> {
     /// The value of an id, mutable.
     #[inline]
     pub fn get_mut(&mut self, id: &K) -> Option<&mut V> {
-        let mut place = self.guess(*id);
-        if !matches!(self.rows.get(place), Some(Some((found, _))) if found == id) {
-            place = self.find(id)?;
+        let place = self.guess(*id);
+        if matches!(self.rows.get(place), Some(Some((found, _))) if found == id) {
+            // Known to be there: in a branch of its own the compiler asks for that no second time.
+            return self.rows.get_mut(place)?.as_mut().map(|row| &mut row.1);
         }
-        self.rows.get_mut(place)?.as_mut().map(|row| &mut row.1)
+        self.find(id)
     }
 
     #[cold]
@@ -78,10 +79,10 @@ impl<K: Id, V> Table<K, V> {
     }
 
     #[cold]
-    fn find(&mut self, id: &K) -> Option<usize> {
+    fn find(&mut self, id: &K) -> Option<&mut V> {
         let place = *self.places.get(id)?;
         self.remember(*id, place);
-        Some(place)
+        self.rows.get_mut(place)?.as_mut().map(|row| &mut row.1)
     }
 
     /// Whether there is a value for an id.

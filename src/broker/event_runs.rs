@@ -102,14 +102,21 @@ const MESSAGE_BYTES: usize = 160;
 impl EventItem {
     /// What an event has of a message of this age.
     #[inline]
-    pub fn new(position: Position, age_ms: u64, size_bytes: u32, message: &Arc<Message>) -> Self {
-        let is_told = message.has_head(EVENT_HEAD_BYTES_MAX);
+    pub const fn new(position: Position, age_ms: u64, size_bytes: u32) -> Self {
         Self {
             position,
             age_ms,
             size_bytes,
-            message: is_told.then(|| Arc::clone(message)),
+            message: None,
         }
+    }
+
+    /// The same with what is in front of the body of this message, unless it is nothing or too much.
+    #[inline]
+    #[must_use]
+    pub fn with(mut self, message: Arc<Message>) -> Self {
+        self.message = Some(message).filter(|message| message.has_head(EVENT_HEAD_BYTES_MAX));
+        self
     }
 
     /// Lets go of the body of its message, and keeps what is in front of it.
@@ -358,22 +365,36 @@ impl EventRuns {
         EventDraft::First(Box::new(FirstOfRun { run, death: None }), item)
     }
 
-    /// The draft of a death that tells the same as the last event, if it does; else the item again.
+    /// Whether a death in this queue, for this reason and with this outcome, tells the same as the last event.
     #[inline]
-    pub fn next_death(
+    pub fn is_next_death(
         &self,
-        key: &DeathKey,
+        (source, reason, outcome): (QueueId, Reason, Option<DeathOutcome>),
+        targets: &TargetIds,
         (time, history): (Timestamp, Option<&Arc<History>>),
-        item: EventItem,
-    ) -> Result<EventDraft, EventItem> {
-        let is_same = |run: &EventRun| {
-            run.time == time
-                && run.history.as_ref().map(Arc::as_ptr) == history.map(Arc::as_ptr)
-                && self.last_death.as_ref() == Some(key)
+    ) -> bool {
+        let (Some(run), Some(last)) = (self.runs.last(), &self.last_death) else {
+            return false;
         };
-        match self.runs.last() {
-            Some(last) if is_same(last) => Ok(EventDraft::Next(self.runs.len() - 1, item)),
-            _ => Err(item),
+        run.time == time
+            && run.history.as_ref().map(Arc::as_ptr) == history.map(Arc::as_ptr)
+            && last.source == source
+            && last.reason == reason
+            && last.outcome == outcome
+            && last.targets == *targets
+    }
+
+    /// Adds an event that tells the same as the last one, with its number.
+    #[inline]
+    pub fn push_next(&mut self, number: u64, item: EventItem) {
+        match self.runs.last_mut() {
+            Some(run) if run.end() == number => {
+                run.count += 1;
+                self.items.push(item);
+            }
+            // Another vhost has the numbers between them.
+            Some(_) => self.push(number, EventDraft::Next(self.runs.len() - 1, item)),
+            None => {}
         }
     }
 

@@ -247,7 +247,7 @@ impl Batch {
                 outcome: outcome.clone(),
                 confirm: None,
             };
-            core.apply_in_batch(now, Command::Settle(one), effects);
+            core.settle_in_batch(now, one, effects);
             done += 1;
         }
         if done < positions.len() {

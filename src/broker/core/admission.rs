@@ -197,9 +197,8 @@ impl Core {
         arrival: Arrival,
         (insertion, moved_by): (&mut Insertion, u32),
     ) -> Offered {
-        let delay = insertion.delay;
         self.serve_before(turn, target, &arrival.message);
-        let entering = (arrival.size_bytes, delay.is_some());
+        let entering = (arrival.size_bytes, insertion.delay.is_some());
         let admission = self.admit(turn, target, entering, insertion.is_unserved);
         let state = match admission {
             Admission::Enter => MessageState::Ready,
@@ -214,7 +213,7 @@ impl Core {
         if state == MessageState::Dying {
             Offered::TakenToDie { position, durable }
         } else {
-            if let Some(delay) = delay {
+            if let Some(delay) = insertion.delay {
                 self.delay_arrived(turn.now, (target, position), (delay, durable));
             }
             Offered::Taken { durable }
@@ -264,21 +263,27 @@ impl Core {
         entering: (u32, bool),
         is_unserved: bool,
     ) -> Admission {
+        let queue = self.queues.get(&id);
+        if queue.is_none_or(|queue| !queue.refuses(entering.0)) {
+            return Admission::Enter; // as a rule
+        }
+        self.admit_over_limit(turn, id, entering, is_unserved)
+    }
+
+    #[inline(never)]
+    fn admit_over_limit(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: QueueId,
+        entering: (u32, bool),
+        is_unserved: bool,
+    ) -> Admission {
         if self.has_room(id, entering) {
             return Admission::Enter;
         }
         if is_unserved {
             return self.refuse_unserved(id);
         }
-        self.admit_when_full(turn, id, entering)
-    }
-
-    fn admit_when_full(
-        &mut self,
-        turn: &mut Turn<'_>,
-        id: QueueId,
-        entering: (u32, bool),
-    ) -> Admission {
         self.serve(turn, id); // what is due goes first, and what a consumer can take
         if self.has_room(id, entering) {
             return Admission::Enter;
@@ -320,7 +325,6 @@ impl Core {
 
     /// Whether a queue takes one more message of this size, also because a consumer waits for it:
     /// not for one that waits for its time.
-    #[inline]
     fn has_room(&mut self, id: QueueId, (size_bytes, is_delayed): (u32, bool)) -> bool {
         let queue = self.queues.get(&id);
         let refuses = queue.is_some_and(|queue| queue.refuses(size_bytes));

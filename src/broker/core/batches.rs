@@ -5,7 +5,7 @@ use super::work::Work;
 use super::{COMMAND_BUDGET, COMMAND_SHARE, Core, Turn};
 use crate::base::{Now, QueueId};
 use crate::broker::queue::{Queue, Slot};
-use crate::broker::{Command, Effects, Outcome, Reply};
+use crate::broker::{Command, Effects, Outcome, Settle};
 use crate::message::Message;
 
 /// Commands after which a queue is served at the latest: it serves all of their messages in one slice.
@@ -37,14 +37,41 @@ impl Unserved {
 }
 
 impl Core {
-    /// [`Core::apply`], but the queue that takes the message may be served with a later command, or by
-    /// [`Core::end_batch`]: it must be called before anything looks at the queue, and before the lock is
-    /// released.
+    /// [`Core::apply`] for a command whose reply nobody waits for, but the queue that takes the message may be
+    /// served with a later command, or by [`Core::end_batch`]: it must be called before anything looks at the
+    /// queue, and before the lock is released.
     #[inline]
-    pub fn apply_in_batch(&mut self, now: Now, command: Command, effects: &mut Effects) -> Reply {
-        if !may_wait(&command) {
-            return self.apply(now, command, effects);
+    pub fn apply_in_batch(&mut self, now: Now, command: Command, effects: &mut Effects) {
+        match command {
+            Command::Publish(publish) => {
+                self.apply_waiting(now, effects, |core, turn| core.publish(turn, publish));
+            }
+            Command::Settle(settle) => self.settle_in_batch(now, settle, effects),
+            other => {
+                self.apply(now, other, effects);
+            }
         }
+    }
+
+    /// The same for a settlement.
+    #[inline]
+    pub fn settle_in_batch(&mut self, now: Now, settle: Settle, effects: &mut Effects) {
+        if matches!(settle.outcome, Outcome::Rejected { .. }) {
+            self.apply_waiting(now, effects, |core, turn| core.settle(turn, settle));
+        } else {
+            self.apply(now, Command::Settle(settle), effects);
+        }
+    }
+
+    /// Handles a command after which the queue that takes its message need not be served at once. It has no
+    /// reply: replies and commands are large, and are not moved for each message.
+    #[inline]
+    fn apply_waiting(
+        &mut self,
+        now: Now,
+        effects: &mut Effects,
+        handle: impl FnOnce(&mut Self, &mut Turn<'_>),
+    ) {
         self.wake_due(now);
         let mut turn = Turn {
             now,
@@ -53,13 +80,12 @@ impl Core {
         };
         let has_other_work = self.work.len() > usize::from(self.unserved.commands > 0);
         self.unserved.taker = None;
-        let reply = self.handle(&mut turn, command);
+        handle(self, &mut turn);
         self.unserved.commands += 1;
         if has_other_work || !self.is_served_later() {
             self.run_unserved(&mut turn);
         }
         self.recorder.finish(now, effects);
-        reply
     }
 
     /// Serves what [`Core::apply_in_batch`] left.
@@ -99,15 +125,5 @@ impl Core {
         let commands = std::mem::take(&mut self.unserved.commands);
         self.run(turn);
         turn.charge_touched_beyond(COMMAND_SHARE * commands);
-    }
-}
-
-/// Whether what follows from a command may wait for the next ones.
-#[inline]
-fn may_wait(command: &Command) -> bool {
-    match command {
-        Command::Publish(_) => true,
-        Command::Settle(settle) => matches!(settle.outcome, Outcome::Rejected { .. }),
-        _ => false,
     }
 }

@@ -102,6 +102,14 @@ impl Consumer {
     }
 }
 
+/// A consumer that messages are assigned to, and what they count against: looked up once for several.
+pub(super) struct Taker<'a> {
+    pub(super) consumer: &'a mut Consumer,
+    session: &'a mut Session,
+    connection: &'a mut Connection,
+    unsettled_max: u32,
+}
+
 /// Why a consumer cannot be assigned a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NoRoom {
@@ -251,13 +259,9 @@ impl Clients {
         id: ConsumerId,
         size_bytes: u32,
     ) -> Result<&mut Consumer, NoRoom> {
-        let (consumer, session, connection) = self.find_room(id)?;
-        connection.assigned_bytes += u64::from(size_bytes);
-        session.assigned += 1;
-        consumer.assigned += 1;
-        session.unsettled += 1;
-        consumer.held += 1;
-        Ok(consumer)
+        let mut taker = self.taker(id).ok_or(NoRoom::Credit)?;
+        taker.take(size_bytes)?;
+        Ok(taker.consumer)
     }
 
     /// Counts a delivery that is sent again to a consumer, which holds it already.
@@ -266,42 +270,36 @@ impl Clients {
         id: ConsumerId,
         size_bytes: u32,
     ) -> Result<&mut Consumer, NoRoom> {
-        let (consumer, session, connection) = self.find_room(id)?;
-        connection.assigned_bytes += u64::from(size_bytes);
-        session.assigned += 1;
-        consumer.assigned += 1;
-        Ok(consumer)
+        let taker = self.taker(id).ok_or(NoRoom::Credit)?;
+        taker.room()?;
+        taker.connection.assigned_bytes += u64::from(size_bytes);
+        taker.session.assigned += 1;
+        taker.consumer.assigned += 1;
+        Ok(taker.consumer)
     }
 
-    /// A consumer, its session and its connection, if each has anything left of its limit.
+    /// A consumer whose turn it is, with its session and its connection.
     #[inline]
-    fn find_room(
-        &mut self,
-        id: ConsumerId,
-    ) -> Result<(&mut Consumer, &mut Session, &mut Connection), NoRoom> {
+    pub(super) fn taker(&mut self, id: ConsumerId) -> Option<Taker<'_>> {
         let Some(consumer) = self.consumers.get_mut(&id) else {
             invariant!(broken, "a consumer whose turn it is is there");
-            return Err(NoRoom::Credit);
+            return None;
         };
-        if !consumer.has_credit() {
-            return Err(NoRoom::Credit);
-        }
-        let Some(session) = self.sessions.get_mut(&consumer.session) else {
-            invariant!(broken, "a consumer whose turn it is has a session");
-            return Err(NoRoom::Credit);
+        let session = self.sessions.get_mut(&consumer.session);
+        let connection = self.connections.get_mut(&consumer.connection);
+        let (Some(session), Some(connection)) = (session, connection) else {
+            invariant!(
+                broken,
+                "a consumer whose turn it is has a session and a connection"
+            );
+            return None;
         };
-        if !session.has_room(self.unsettled_max) {
-            return Err(NoRoom::Session);
-        }
-        let Some(connection) = self.connections.get_mut(&consumer.connection) else {
-            invariant!(broken, "a consumer whose turn it is has a connection");
-            return Err(NoRoom::Credit);
-        };
-        if connection.has_room() {
-            Ok((consumer, session, connection))
-        } else {
-            Err(NoRoom::Connection)
-        }
+        Some(Taker {
+            consumer,
+            session,
+            connection,
+            unsettled_max: self.unsettled_max,
+        })
     }
 
     /// Takes back an assignment that was never sent, as if it had not been made, and returns the
@@ -326,15 +324,22 @@ impl Clients {
         Some(session_id)
     }
 
-    /// Counts a delivery as settled. Returns its session if consumers of it waited for this: they are
-    /// to be woken.
+    /// Whether consumers wait for a delivery to be settled in the session of this one.
+    pub(super) fn is_release_awaited(&self, id: ConsumerId) -> bool {
+        let consumer = self.consumers.get(&id);
+        let session = consumer.and_then(|consumer| self.sessions.get(&consumer.session));
+        session.is_some_and(|session| !session.blocked.is_empty())
+    }
+
+    /// Counts deliveries as settled. Returns their session if consumers of it waited for this: they
+    /// are to be woken.
     #[inline]
-    pub(super) fn release(&mut self, id: ConsumerId) -> Option<SessionId> {
+    pub(super) fn release(&mut self, id: ConsumerId, deliveries: u32) -> Option<SessionId> {
         let Some(consumer) = self.consumers.get_mut(&id) else {
             invariant!(broken, "who settles is there");
             return None;
         };
-        uncount!(consumer.held, 1, "what a consumer settles it held");
+        uncount!(consumer.held, deliveries, "what a consumer settles it held");
         let id = consumer.session;
         let Some(session) = self.sessions.get_mut(&id) else {
             invariant!(broken, "who settles has a session");
@@ -342,7 +347,7 @@ impl Clients {
         };
         uncount!(
             session.unsettled,
-            1,
+            deliveries,
             "what is settled was unsettled in its session"
         );
         (!session.blocked.is_empty()).then_some(id)
@@ -425,6 +430,35 @@ impl Clients {
             }
         }
         blocked
+    }
+}
+
+impl Taker<'_> {
+    /// Whether each of them has anything left of its limit.
+    #[inline]
+    fn room(&self) -> Result<(), NoRoom> {
+        if !self.consumer.has_credit() {
+            Err(NoRoom::Credit)
+        } else if !self.session.has_room(self.unsettled_max) {
+            Err(NoRoom::Session)
+        } else if !self.connection.has_room() {
+            Err(NoRoom::Connection)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Counts a message of this size against each of them, if all have anything left of their limits: one
+    /// message always fits, whatever its size.
+    #[inline]
+    pub(super) fn take(&mut self, size_bytes: u32) -> Result<(), NoRoom> {
+        self.room()?;
+        self.connection.assigned_bytes += u64::from(size_bytes);
+        self.session.assigned += 1;
+        self.consumer.assigned += 1;
+        self.session.unsettled += 1;
+        self.consumer.held += 1;
+        Ok(())
     }
 }
 

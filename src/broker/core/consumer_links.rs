@@ -281,7 +281,7 @@ impl Core {
             if let Some(holder) = holder {
                 let consumer = self.recoveries.consumer_of(holder);
                 if is_ready {
-                    messages.acquire(position, holder, since);
+                    messages.acquire(position, (holder, since), |_| true);
                     (queue.selecting).assigned(&queue.messages, position, consumer);
                 } else {
                     self.lose_reserved(consumer); // purged, or damaged on disk

@@ -309,7 +309,8 @@ impl Core {
     }
 
     fn send(&mut self, turn: &mut Turn<'_>, letter: Letter) {
-        let mut sent = self.forward(turn, &letter);
+        let mut sent = SendResult::default();
+        self.forward(turn, &letter, &mut sent);
         let reached = sent.accepted + sent.refused.len();
         if reached > 1 {
             // Other messages that die in this turn may go to as many queues.
@@ -326,9 +327,6 @@ impl Core {
             .waited
             .as_ref()
             .is_some_and(|pending| pending.targets.is_some());
-        let targets = std::mem::take(&mut sent.taken);
-        let news = is_news.then(|| self.draft_of_sent(turn, &letter, outcome, targets));
-        let news = news.flatten();
         match verdict(&sent, letter.strategy, narrowed) {
             Verdict::Moved { copies_refused } => {
                 self.counters.copies_refused += copies_refused as u64;
@@ -337,30 +335,39 @@ impl Core {
                     return;
                 }
                 self.remove(letter.source, letter.position, letter.from);
+                if durable && is_news {
+                    self.write_death(source, reason, outcome);
+                }
+                if is_news {
+                    self.tell_sent(turn, letter, outcome, sent.taken);
+                }
             }
-            Verdict::Wait { targets } => self.keep_waiting(letter, targets, &sent.refused),
+            Verdict::Wait { targets } => {
+                let taken = sent.taken;
+                let news = is_news.then(|| self.draft_of_sent(turn, &letter, outcome, taken));
+                self.keep_waiting(letter, targets, &sent.refused);
+                if durable && is_news {
+                    self.write_death(source, reason, outcome);
+                }
+                if let Some(news) = news.flatten() {
+                    self.tell_draft(turn, news);
+                }
+            }
             Verdict::Drop(cause) => {
                 let closes_at = sent.closes_at.filter(|_| cause == DropCause::Cycle);
-                return self.give_up(turn, &letter, cause, closes_at);
+                self.give_up(turn, &letter, cause, closes_at);
             }
-        }
-        if durable && is_news {
-            self.write_death(source, reason, outcome);
-        }
-        if let Some(news) = news {
-            self.tell_draft(turn, news);
         }
     }
 
     /// Offers the dead letter to each target. [dead-lettering parts 2 and 4]
-    fn forward(&mut self, turn: &mut Turn<'_>, letter: &Letter) -> SendResult {
-        let mut sent = SendResult::default();
+    fn forward(&mut self, turn: &mut Turn<'_>, letter: &Letter, sent: &mut SendResult) {
         let waited = letter.waited.as_ref();
         let waited = waited.and_then(|pending| pending.targets.as_deref());
         let mut routed = self.routed_dead.take().unwrap_or_default();
         let targets = match waited {
             Some(waited) => waited,
-            None => self.find_targets(&mut turn.effects.meter, letter, &mut routed, &mut sent),
+            None => self.find_targets(&mut turn.effects.meter, letter, &mut routed, sent),
         };
         let mut insertion = self.insertion(letter.body);
         let arrival = Arrival::dead(letter.message.clone(), letter.route.clone());
@@ -399,7 +406,6 @@ impl Core {
         }
         self.routed_dead = Some(routed);
         self.record(insertion);
-        sent
     }
 
     /// Routes the dead letter by the current topology.

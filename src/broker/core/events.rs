@@ -1,5 +1,7 @@
 //! What the vhost tells of deaths, drops, redrives and consumers when it happens. [evidence part 10]
 
+use std::sync::Arc;
+
 use super::death::Letter;
 use super::event_messages::{EventMessages, is_of_event};
 use super::{Core, CoreOptions, Turn};
@@ -88,6 +90,16 @@ impl Core {
         if event.as_ref().is_some_and(is_of_event) {
             return; // or it would make another one, and that the next
         }
+        let number = self.next_event_number();
+        if let Some(event) = event {
+            self.publish_event(turn, &VhostEvent { number, ..event });
+        }
+        turn.effects.events.push(number, draft);
+    }
+
+    /// The number of an event that is told now.
+    #[inline]
+    fn next_event_number(&mut self) -> u64 {
         let number = self.events.numbers.take();
         if number >= self.events.below {
             // In the record of this event: a restart goes on behind it.
@@ -96,10 +108,31 @@ impl Core {
             self.recorder
                 .push(Fact::Memo(MemoFact::EventNumbers { below }));
         }
-        if let Some(event) = event {
-            self.publish_event(turn, &VhostEvent { number, ..event });
+        number
+    }
+
+    /// Tells of a dead letter that has left its queue, or of one that its targets took.
+    #[inline]
+    pub(super) fn tell_sent(
+        &mut self,
+        turn: &mut Turn<'_>,
+        letter: Letter,
+        outcome: Option<DeathOutcome>,
+        targets: TargetIds,
+    ) {
+        let death = (letter.source, letter.reason, outcome);
+        let what = (turn.now.wall, letter.message.history());
+        if letter.waited.is_none()
+            && self.events.messages.is_none()
+            && turn.effects.events.is_next_death(death, &targets, what)
+        {
+            // As a rule: it tells the same as the one before, so no draft is made.
+            let number = self.next_event_number();
+            let item = item_of(turn.now, &letter).with(letter.message);
+            turn.effects.events.push_next(number, item);
+        } else if let Some(draft) = self.draft_of_sent(turn, &letter, outcome, targets) {
+            self.tell_draft(turn, draft);
         }
-        turn.effects.events.push(number, draft);
     }
 
     /// An event of a dead letter that was offered to its targets; none: nothing says where it died.
@@ -110,27 +143,23 @@ impl Core {
         outcome: Option<DeathOutcome>,
         targets: TargetIds,
     ) -> Option<EventDraft> {
-        let item = item_of(turn, letter);
+        let item = item_of(turn.now, letter).with(Arc::clone(&letter.message));
         let (source, reason) = (letter.source, letter.reason);
+        let names = self.names_of(&targets);
         if letter.waited.is_some() {
-            let targets = self.names_of(&targets);
-            let kind = EventKind::DeadLettered { reason, targets };
+            let kind = EventKind::DeadLettered {
+                reason,
+                targets: names,
+            };
             return self.draft_of(turn, letter, kind, item);
         }
-        let key = DeathKey {
-            source,
+        let kind = EventKind::Death {
             reason,
             outcome,
-            targets,
+            targets: names,
         };
-        let what = (turn.now.wall, letter.message.history());
-        // As a rule it tells the same as the one before.
-        let item = match turn.effects.events.next_death(&key, what, item) {
-            Ok(draft) => return Some(draft),
-            Err(item) => item,
-        };
-        let targets = self.names_of(&key.targets);
-        let kind = EventKind::Death {
+        let key = DeathKey {
+            source,
             reason,
             outcome,
             targets,
@@ -168,7 +197,8 @@ impl Core {
 
     /// The same of a dead letter.
     pub(super) fn tell_of(&mut self, turn: &mut Turn<'_>, letter: &Letter, kind: EventKind) {
-        if let Some(draft) = self.draft_of(turn, letter, kind, item_of(turn, letter)) {
+        let item = item_of(turn.now, letter).with(Arc::clone(&letter.message));
+        if let Some(draft) = self.draft_of(turn, letter, kind, item) {
             self.tell_draft(turn, draft);
         }
     }
@@ -218,10 +248,10 @@ impl Core {
     }
 }
 
-/// What an event has of a dead letter alone.
+/// What an event has of a dead letter alone, but for its message.
 #[inline]
-fn item_of(turn: &Turn<'_>, letter: &Letter) -> EventItem {
-    let age_ms = turn.now.mono.since(letter.arrived);
+fn item_of(now: Now, letter: &Letter) -> EventItem {
+    let age_ms = now.mono.since(letter.arrived);
     let size_bytes = super::admission::size_bytes(&letter.message);
-    EventItem::new(letter.position, age_ms, size_bytes, &letter.message)
+    EventItem::new(letter.position, age_ms, size_bytes)
 }

@@ -278,26 +278,7 @@ enum Next {
 }
 
 impl Assigning<'_> {
-    fn choose(
-        &mut self,
-        now: &Now,
-        queue: &mut Queue,
-        consumer: ConsumerId,
-        left: &mut usize,
-    ) -> Next {
-        if queue.selecting.is_empty() {
-            if queue.messages.ready() == 0 {
-                return Next::Stop; // as a rule after each message
-            }
-            return queue.messages.head().map_or(Next::Stop, Next::Take);
-        }
-        self.select(now, queue, consumer, left)
-    }
-
-    /// The same for a queue where some consumers have selectors, or some messages are delivered
-    /// alone or have a group.
-    #[cold]
-    #[inline(never)]
+    /// What is next in such a queue.
     fn select(
         &mut self,
         now: &Now,
@@ -362,6 +343,8 @@ impl Assigning<'_> {
         Next::Rested
     }
 
+    /// Assigns what is ready to those whose turn it is.
+    #[inline]
     fn assign(
         &mut self,
         turn: &mut Turn<'_>,
@@ -372,57 +355,164 @@ impl Assigning<'_> {
         while *left > 0
             && let Some(consumer) = queue.consumers.front()
         {
-            let (consumer, position) = match self.choose(&turn.now, queue, consumer, left) {
-                Next::Take(position) => (consumer, position),
-                Next::Give(owner, position) => (owner, position),
-                Next::Rested => continue,
-                Next::Stop => return,
-            };
-            let Some(slot) = queue.messages.slot(position) else {
-                if !queue.messages.is_evicted(position) {
-                    invariant!(fatal, "a ready message is in memory or on disk");
-                }
-                return; // it is on disk; served again once it is paged in
-            };
-            if is_late(turn.now, slot, queue.deadline_of(slot)) {
-                kill(queue, position, MessageState::Ready);
-                dead.push((position, Reason::Expired));
-                *left = left.saturating_sub(1);
-                continue;
-            }
-            let taker = match self.clients.assign(consumer, slot.size_bytes) {
-                Ok(taker) => taker,
-                Err(why) => {
-                    self.clients.park(queue, consumer, why);
-                    continue;
-                }
-            };
-            // Looking for it may have taken all of the slice.
-            *left = left.saturating_sub(1);
-            let mut delivery = describe(consumer, position, slot);
-            let is_durable = slot.durable;
-            let holder = taker.holder;
-            if queue.selecting.is_empty() {
-                queue.consumers.served(queue.messages.ready());
+            let goes_on = if queue.selecting.is_empty() {
+                self.assign_turn(turn, queue, consumer, left, dead)
             } else {
-                let to = (taker.connection, consumer, holder);
-                delivery.suspect = note_selected(queue, position, to);
-                self.has_freed |= queue.selecting.has_news();
-            }
-            self.counters.redelivered += u64::from(delivery.acquired > 0);
-            let effect = match &mut taker.recovery {
-                None => Effect::Deliver(delivery),
-                Some(terms) => terms.send(delivery, (queue.id, is_durable), self.recorder),
+                self.assign_selected(turn, queue, consumer, left, dead)
             };
-            turn.effects.outgoing.push((taker.connection, effect));
-            queue.counters.delivered += 1;
-            self.counters.delivered += 1;
-            let since = Stamp::of(turn.now.mono);
-            queue.messages.acquire(position, holder, since);
-            if self.has_freed {
-                return; // those who passed messages of that group look at them again first
+            if !goes_on {
+                return;
             }
         }
+    }
+
+    /// Assigns the first messages to the consumer whose turn it is, for as long as it is: it is looked up once
+    /// for all of them. False: nothing more can be assigned to anyone now.
+    #[inline]
+    fn assign_turn(
+        &mut self,
+        turn: &mut Turn<'_>,
+        queue: &mut Queue,
+        id: ConsumerId,
+        left: &mut usize,
+        dead: &mut Vec<(Position, Reason)>,
+    ) -> bool {
+        if queue.messages.ready() == 0 {
+            return false;
+        }
+        let Some(mut taker) = self.clients.taker(id) else {
+            self.clients.park(queue, id, NoRoom::Credit);
+            return true;
+        };
+        let (connection, queue_id) = (taker.consumer.connection, queue.id);
+        let to = (taker.consumer.holder, Stamp::of(turn.now.mono));
+        while *left > 0 && queue.consumers.front() == Some(id) {
+            let Some(position) = queue.messages.head() else {
+                return false; // as a rule after the last message
+            };
+            let ttl_ms = queue.settings.message_ttl_ms;
+            let mut refusal = None;
+            let mut redelivered = false;
+            let is_wanted = |slot: &Slot| {
+                if is_late(turn.now, slot, slot.expires_at(ttl_ms)) {
+                    refusal = Some(Refusal::Late);
+                    return false;
+                }
+                if let Err(why) = taker.take(slot.size_bytes) {
+                    refusal = Some(Refusal::NoRoom(why));
+                    return false;
+                }
+                let delivery = describe(id, position, slot);
+                redelivered = delivery.acquired > 0;
+                let effect = match &mut taker.consumer.recovery {
+                    None => Effect::Deliver(delivery),
+                    Some(terms) => terms.send(delivery, (queue_id, slot.durable), self.recorder),
+                };
+                turn.effects.outgoing.push((connection, effect));
+                true
+            };
+            let ready = queue.messages.ready();
+            if queue.messages.acquire(position, to, is_wanted) {
+                queue.consumers.served(ready);
+                queue.counters.delivered += 1;
+                self.counters.delivered += 1;
+                self.counters.redelivered += u64::from(redelivered);
+            } else {
+                match refusal {
+                    None => {
+                        expect_on_disk(queue, position);
+                        return false; // served again once it is paged in
+                    }
+                    Some(Refusal::NoRoom(why)) => {
+                        self.clients.park(queue, id, why);
+                        return true;
+                    }
+                    Some(Refusal::Late) => {
+                        kill(queue, position, MessageState::Ready);
+                        dead.push((position, Reason::Expired));
+                    }
+                }
+            }
+            *left -= 1;
+        }
+        true
+    }
+
+    /// The same for one message, where some consumers have selectors, or some messages are delivered alone or
+    /// have a group.
+    #[cold]
+    #[inline(never)]
+    fn assign_selected(
+        &mut self,
+        turn: &mut Turn<'_>,
+        queue: &mut Queue,
+        consumer: ConsumerId,
+        left: &mut usize,
+        dead: &mut Vec<(Position, Reason)>,
+    ) -> bool {
+        let (consumer, position) = match self.select(&turn.now, queue, consumer, left) {
+            Next::Take(position) => (consumer, position),
+            Next::Give(owner, position) => (owner, position),
+            Next::Rested => return true,
+            Next::Stop => return false,
+        };
+        let Some(slot) = queue.messages.slot(position) else {
+            expect_on_disk(queue, position);
+            return false; // served again once it is paged in
+        };
+        if is_late(turn.now, slot, queue.deadline_of(slot)) {
+            kill(queue, position, MessageState::Ready);
+            dead.push((position, Reason::Expired));
+            *left = left.saturating_sub(1);
+            return true;
+        }
+        let taker = match self.clients.assign(consumer, slot.size_bytes) {
+            Ok(taker) => taker,
+            Err(why) => {
+                self.clients.park(queue, consumer, why);
+                return true;
+            }
+        };
+        // Looking for it may have taken all of the slice.
+        *left = left.saturating_sub(1);
+        let mut delivery = describe(consumer, position, slot);
+        let of = (queue.id, slot.durable);
+        let (connection, holder) = (taker.connection, taker.holder);
+        if queue.selecting.is_empty() {
+            queue.consumers.served(queue.messages.ready()); // the last suspect was settled
+        } else {
+            delivery.suspect = note_selected(queue, position, (connection, consumer, holder));
+            self.has_freed |= queue.selecting.has_news();
+        }
+        self.counters.redelivered += u64::from(delivery.acquired > 0);
+        let effect = match &mut taker.recovery {
+            None => Effect::Deliver(delivery),
+            Some(terms) => terms.send(delivery, of, self.recorder),
+        };
+        turn.effects.outgoing.push((connection, effect));
+        queue.counters.delivered += 1;
+        self.counters.delivered += 1;
+        let to = (holder, Stamp::of(turn.now.mono));
+        if !queue.messages.acquire(position, to, |_| true) {
+            invariant!(fatal, "a message that is delivered was ready");
+        }
+        // Those who passed messages of a group that was freed look at them again first.
+        !self.has_freed
+    }
+}
+
+/// Why a ready message that is in memory is not assigned.
+enum Refusal {
+    /// It has expired.
+    Late,
+    /// The consumer has no room for it.
+    NoRoom(NoRoom),
+}
+
+/// A ready message that is not in memory is on disk.
+fn expect_on_disk(queue: &Queue, position: Position) {
+    if !queue.messages.is_evicted(position) {
+        invariant!(fatal, "a ready message is in memory or on disk");
     }
 }
 

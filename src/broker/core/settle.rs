@@ -125,23 +125,43 @@ impl Core {
             return; // its queue was deleted meanwhile
         };
         let (queue, of) = (state.queue, (state.holder, state.settled));
+        // Those that were settled and are not counted yet: they are counted together where nobody waits for
+        // one of them.
+        let mut settled = 0;
+        let mut is_awaited = self.clients.is_release_awaited(consumer);
         for &position in positions {
             if self.accept(queue, position, of) {
-                self.release(consumer);
+                settled += 1;
+                if is_awaited {
+                    self.release_some(consumer, std::mem::take(&mut settled));
+                }
             } else {
+                self.release_some(consumer, std::mem::take(&mut settled));
                 self.release_timed_out(consumer, position);
+                is_awaited = self.clients.is_release_awaited(consumer);
             }
             if !self.work.is_empty() {
+                self.release_some(consumer, std::mem::take(&mut settled));
                 self.run(turn);
+                is_awaited = self.clients.is_release_awaited(consumer);
                 turn.begin_next();
             }
             self.recorder.finish(turn.now, turn.effects);
         }
+        self.release_some(consumer, settled);
     }
 
     /// Counts a delivery as settled, and wakes consumers that waited for that.
     pub(super) fn release(&mut self, consumer: ConsumerId) {
-        if let Some(session) = self.clients.release(consumer) {
+        self.release_some(consumer, 1);
+    }
+
+    /// The same for several deliveries, if any.
+    #[inline]
+    fn release_some(&mut self, consumer: ConsumerId, deliveries: u32) {
+        if deliveries > 0
+            && let Some(session) = self.clients.release(consumer, deliveries)
+        {
             for blocked in self.clients.take_blocked_by_session(session) {
                 self.wake(blocked);
             }
@@ -466,7 +486,7 @@ impl Core {
             }
             return self.wake(consumer);
         }
-        let released = self.clients.release(consumer);
+        let released = self.clients.release(consumer, 1);
         let blocked = released.map(|session| self.clients.take_blocked_by_session(session));
         if late {
             let (from, reason) = (MessageState::Held, Reason::Expired);

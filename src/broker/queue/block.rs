@@ -231,13 +231,18 @@ impl Block {
     }
 
     /// Assigns a ready message to a holder; returns its size in bytes, none if it is not ready or
-    /// not in memory.
+    /// not in memory, or not wanted.
     #[inline]
-    pub(super) fn acquire(&mut self, at: usize, holder: HolderId, since: Stamp) -> Option<u32> {
+    pub(super) fn acquire(
+        &mut self,
+        at: usize,
+        (holder, since): (HolderId, Stamp),
+        is_wanted: impl FnOnce(&Slot) -> bool,
+    ) -> Option<u32> {
         if !self.is(at, MessageState::Ready) {
             return None;
         }
-        let slot = self.slot_mut(at)?;
+        let slot = self.slot_mut(at).filter(|slot| is_wanted(slot))?;
         (slot.holder, slot.held_since) = (holder, since);
         let size_bytes = slot.size_bytes;
         self.turn(at, MessageState::Ready, MessageState::Held);

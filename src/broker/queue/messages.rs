@@ -260,14 +260,12 @@ impl Messages {
     /// The position of the message to deliver next.
     #[inline]
     pub fn head(&mut self) -> Option<Position> {
-        if self.ready == 0 {
-            return None;
+        if let [only] = self.subqueues.as_mut_slice() {
+            return only.first_ready().map(|place| pack(0, place));
         }
-        let subqueue = self.next_subqueue()?;
-        Some(pack(
-            subqueue,
-            self.subqueues.get_mut(subqueue)?.first_ready()?,
-        ))
+        let index = self.next_subqueue()?;
+        let place = self.subqueues.get_mut(index)?.first_ready()?;
+        Some(pack(index, place))
     }
 
     /// The first position of each subqueue, from the lowest priority on.
@@ -307,19 +305,25 @@ impl Messages {
         Some((pack(subqueue, place), MessageState::Ready))
     }
 
-    /// Assigns a ready message that is in memory to a holder.
+    /// Assigns a ready message to a holder; false if it is not in memory, or not wanted once it is seen.
     #[inline]
-    pub fn acquire(&mut self, position: Position, holder: HolderId, since: Stamp) {
-        self.count_class();
+    pub fn acquire(
+        &mut self,
+        position: Position,
+        to: (HolderId, Stamp),
+        is_wanted: impl FnOnce(&Slot) -> bool,
+    ) -> bool {
+        let order = self.order_after();
         let (subqueue, place) = unpack(position);
         let subqueue = self.subqueues.get_mut(subqueue);
-        let Some(size_bytes) = subqueue.and_then(|subqueue| subqueue.acquire(place, holder, since))
-        else {
-            invariant!(fatal, "a message that is delivered was ready");
+        let Some(size_bytes) = subqueue.and_then(|it| it.acquire(place, to, is_wanted)) else {
+            return false;
         };
+        self.order = order;
         self.ready -= 1;
         self.ready_bytes -= u64::from(size_bytes);
         self.held += 1;
+        true
     }
 
     /// Requeues a held message: it is ready again, at its position.
@@ -761,11 +765,12 @@ impl Messages {
         self.subqueues.iter().all(|subqueue| subqueue.ready() > 0)
     }
 
-    /// Counts the class of a message about to be delivered, to keep the two-to-one order.
-    fn count_class(&mut self) {
-        if let Order::TwoToOne(run) = self.order {
-            let run = if self.both_wait() { (run + 1) % 3 } else { run };
-            self.order = Order::TwoToOne(run);
+    /// The order once one more message is delivered: its class counts, to keep two to one.
+    #[inline]
+    fn order_after(&self) -> Order {
+        match self.order {
+            Order::TwoToOne(run) if self.both_wait() => Order::TwoToOne((run + 1) % 3),
+            order => order,
         }
     }
 }

@@ -216,7 +216,7 @@ impl Queue {
     /// Whether one more message of this size would be refused, unless a consumer waits for it.
     #[inline]
     pub fn refuses(&self, size_bytes: u32) -> bool {
-        self.would_overflow(size_bytes) && self.refuses_when_full()
+        self.has_limits() && self.would_overflow(size_bytes) && self.refuses_when_full()
     }
 
     /// Whether one of several messages would be refused, with these bytes together.
@@ -300,15 +300,13 @@ impl Queue {
     /// When a message expires: by its own deadline or by the queue's ttl.
     #[inline]
     pub fn deadline_of(&self, slot: &Slot) -> Millis {
-        self.deadline(slot.arrived, slot.deadline)
+        slot.expires_at(self.settings.message_ttl_ms)
     }
 
     /// When a message expires that arrived at this time and has this deadline of its own.
     #[inline]
     pub fn deadline(&self, arrived: Millis, own: Millis) -> Millis {
-        let by_queue = self.settings.message_ttl_ms;
-        let by_queue = by_queue.map(|ttl_ms| arrived.plus(ttl_ms));
-        by_queue.map_or(own, |by_queue| by_queue.min(own))
+        slot::expires_at((arrived, own), self.settings.message_ttl_ms)
     }
 
     /// Why a message that comes back to it dies; none: it is requeued. `failures` are its failed

@@ -73,6 +73,12 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// When it expires in a queue with this ttl for all its messages.
+    #[inline]
+    pub fn expires_at(&self, queue_ttl_ms: Option<u64>) -> Millis {
+        expires_at((self.arrived, self.deadline), queue_ttl_ms)
+    }
+
     /// Bytes in memory: of its bare message, without those that are on disk only, of its
     /// annotations as received, and of routing keys that it does not share.
     #[inline]
@@ -110,6 +116,13 @@ impl Slot {
             moved_by: self.moved_by,
         }
     }
+}
+
+/// When a message expires that arrived at a time and has a deadline of its own, in a queue with this ttl.
+#[inline]
+pub(super) fn expires_at((arrived, own): (Millis, Millis), queue_ttl_ms: Option<u64>) -> Millis {
+    let by_queue = queue_ttl_ms.map(|ttl_ms| arrived.plus(ttl_ms));
+    by_queue.map_or(own, |by_queue| by_queue.min(own))
 }
 
 /// What a removed message leaves to be done.

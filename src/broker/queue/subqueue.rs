@@ -129,6 +129,12 @@ const fn next_block(place: u64, shift: u32) -> u64 {
     ((place >> shift) + 1) << shift
 }
 
+/// Whether a block takes no more messages, unless it would be its first.
+#[inline]
+fn is_closed(block: &Block) -> bool {
+    block.is_evicted() || block.weight_bytes() >= BLOCK_BYTES
+}
+
 impl Subqueue {
     /// A subqueue without messages, with blocks of `1 << shift` slots.
     pub fn new(shift: u32) -> Self {
@@ -174,16 +180,13 @@ impl Subqueue {
     }
 
     /// The place of a new message: behind all others, in a block that takes more.
-    #[inline]
     fn new_place(&self) -> u64 {
         let Some(offset) = self.next.checked_sub(self.first) else {
             return self.next;
         };
         let (cell, at) = self.split(offset);
         let block = self.blocks.get(cell).and_then(|entry| entry.block.as_ref());
-        let is_closed =
-            block.is_some_and(|block| block.is_evicted() || block.weight_bytes() >= BLOCK_BYTES);
-        if is_closed && at > 0 {
+        if block.is_some_and(|block| is_closed(block)) && at > 0 {
             next_block(self.next, self.shift)
         } else {
             self.next
@@ -193,9 +196,30 @@ impl Subqueue {
     /// Adds a message at the end; returns its place.
     #[inline]
     pub fn push(&mut self, slot: Slot, state: MessageState, slot_pool: &mut SlotPool) -> u64 {
+        let place = self.next;
+        let (cell, at) = self.split(place.wrapping_sub(self.first));
+        if let Some(entry) = self.blocks.get_mut(cell)
+            && let Some(block) = entry.block.as_deref_mut()
+            && !is_closed(block)
+        {
+            self.next = place + 1;
+            self.apart_bytes += block.put(at, slot, state, slot_pool);
+            entry.copied = Lsn(0);
+            if state == MessageState::Ready {
+                entry.ready += 1;
+                self.count_ready(place);
+            }
+            return place; // as a rule
+        }
+        self.push_into_next(slot, state, slot_pool)
+    }
+
+    /// The same where the last block takes no more, or there is none.
+    #[cold]
+    #[inline(never)]
+    fn push_into_next(&mut self, slot: Slot, state: MessageState, slot_pool: &mut SlotPool) -> u64 {
         let place = self.new_place();
-        let at = self.make_place(place, state);
-        let (cell, _) = self.split(place - self.first);
+        let (cell, at) = self.make_place(place, state);
         let Some(entry) = self.blocks.get_mut(cell) else {
             unreachable!("the place was just made");
         };
@@ -204,12 +228,21 @@ impl Subqueue {
         place
     }
 
+    /// Counts a ready message at the end.
+    #[inline]
+    fn count_ready(&mut self, place: u64) {
+        self.ready += 1;
+        if self.ready == 1 {
+            self.cursor = place;
+        }
+    }
+
     /// Puts an evicted message at or behind the end, in a block of such messages.
     pub fn place_disk_ref(&mut self, place: u64, disk_ref: DiskRef, state: MessageState) {
         self.evicted.messages += 1;
         self.evicted.bytes += u64::from(disk_ref.size_bytes);
-        let at = self.make_place(place, state);
-        if let Some((cell, _)) = self.cell_mut(place) {
+        let (cell, at) = self.make_place(place, state);
+        if let Some(cell) = self.blocks.get_mut(cell) {
             let block = cell
                 .block
                 .get_or_insert_with(|| Box::new(Block::new_evicted()));
@@ -217,9 +250,9 @@ impl Subqueue {
         }
     }
 
-    /// Makes a cell for a place and counts the message for it; returns the index in the block.
-    #[inline]
-    fn make_place(&mut self, place: u64, state: MessageState) -> usize {
+    /// Makes a cell for a place and counts the message for it; returns the index of the cell, and that in the
+    /// block.
+    fn make_place(&mut self, place: u64, state: MessageState) -> (usize, usize) {
         assert!(place >= self.next, "a place is given out once");
         if self.blocks.is_empty() {
             self.first = self.block_of(place);
@@ -232,14 +265,11 @@ impl Subqueue {
             entry.copied = Lsn(0);
             if state == MessageState::Ready {
                 entry.ready += 1;
-                self.ready += 1;
-                if self.ready == 1 {
-                    self.cursor = place;
-                }
+                self.count_ready(place);
             }
         }
         self.next = place + 1;
-        at
+        (cell, at)
     }
 
     /// The cell of a place, and the index in its block.
@@ -295,13 +325,23 @@ impl Subqueue {
     }
 
     /// Assigns a ready message to a holder; returns its size in bytes, none if it is not ready or
-    /// not in memory.
+    /// not in memory, or not wanted.
     #[inline]
-    pub fn acquire(&mut self, place: u64, holder: HolderId, since: Stamp) -> Option<u32> {
+    pub fn acquire(
+        &mut self,
+        place: u64,
+        (holder, since): (HolderId, Stamp),
+        is_wanted: impl FnOnce(&Slot) -> bool,
+    ) -> Option<u32> {
         let (cell, at) = self.cell_mut(place)?;
-        let size_bytes = cell.change()?.acquire(at, holder, since)?;
+        let block = cell.block.as_deref_mut()?;
+        let size_bytes = block.acquire(at, (holder, since), is_wanted)?;
+        cell.change();
         cell.ready -= 1;
         self.ready -= 1;
+        if place == self.cursor {
+            self.cursor += 1;
+        }
         Some(size_bytes)
     }
 
@@ -357,6 +397,16 @@ impl Subqueue {
         if self.ready == 0 {
             return None;
         }
+        let first = self.cell(self.cursor);
+        if first.is_some_and(|(cell, at)| cell.is(at, MessageState::Ready)) {
+            return Some(self.cursor); // as a rule
+        }
+        self.find_first_ready()
+    }
+
+    /// Looks for it behind the place where it was before.
+    #[inline(never)]
+    fn find_first_ready(&mut self) -> Option<u64> {
         let place = self.find(MessageState::Ready, self.cursor)?;
         self.cursor = place;
         Some(place)
