@@ -2,7 +2,7 @@
 //!
 //! Debug builds, and so all tests and simulations, panic. Release builds count it, log it once for
 //! each place, and go on, unless going on could lose or double a message: then they panic, too, and
-//! the vhost fails that owns the state ([`invariant!`](macro@crate::base::invariant) has both
+//! the vhost fails that owns the state (`invariant!` has both
 //! forms).
 
 use std::fmt;

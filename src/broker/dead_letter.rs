@@ -46,7 +46,7 @@ pub fn plan(
     Some(route)
 }
 
-/// [`plan`] for a message that is only thought of.
+/// `plan` for a message that is only thought of.
 pub fn dead_letter_route(settings: &EffectiveSettings, came_by: &Route) -> Option<Arc<Route>> {
     plan(settings, came_by, &mut None)
 }

@@ -52,7 +52,7 @@ impl RetryType {
     }
 }
 
-/// What each delay is the last one multiplied by: from 1 to [`MULTIPLIER_MAX`].
+/// What each delay is the last one multiplied by: from 1 to `MULTIPLIER_MAX`.
 #[derive(Clone, Copy, Debug)]
 pub struct Multiplier(f64);
 

@@ -23,7 +23,7 @@ pub use paging::Eviction;
 ///
 /// The queue's own ttl needs no index: in a subqueue the oldest ready message is the first to go. Only
 /// a deadline of the message's own is kept in `timers`; the index is exact: what leaves is removed.
-/// One more entry there, [`NEXT_DUE`], is when the next delay is over, so that a queue where nothing
+/// One more entry there, `NEXT_DUE`, is when the next delay is over, so that a queue where nothing
 /// is timed looks at one index only.
 #[derive(Debug)]
 pub struct Messages {
