@@ -80,7 +80,7 @@ impl Gateway {
             } => self.on_detached(now.mono, link, (closed, by_peer, error.as_deref()), &fates),
             Event::DetachAnswered { link } => self.on_detach_answered(link),
             Event::Posted(posted) => self.on_posted(*posted),
-            Event::PostLost { txn_id } => self.on_post_lost(&txn_id),
+            Event::WorkLost { txn_id } => self.on_work_lost(&txn_id),
             Event::Partial { link } => self.on_partial(link),
             Event::Aborted { link } => self.on_aborted(link),
             Event::Foreign { protocol } => self.environment.foreign.note(&self.peer, protocol),

@@ -81,12 +81,12 @@ impl Gateway {
     /// Handles a message of a transaction that its link or session dropped: without it the transaction can
     /// only be rolled back.
     #[cold]
-    pub(super) fn on_post_lost(&mut self, txn_id: &[u8]) {
+    pub(super) fn on_work_lost(&mut self, txn_id: &[u8]) {
         let all = self.transactions.get_or_insert_default();
         if let Ok(txn) = all.find(txn_id)
             && let Some(open) = all.by_id(txn)
         {
-            let why = "a message of it came on a link that has ended";
+            let why = "a part of it came on a link that has ended";
             open.refused.get_or_insert_with(|| errors::rolled_back(why));
         }
     }

@@ -131,9 +131,9 @@ pub enum Event {
     },
     /// A message arrived completely that is a part of a transaction. [AMQP 4.4.1]
     Posted(Box<Posted>),
-    /// A message of a transaction came, or had begun, on a link or session that was ended from here: it
-    /// is dropped.
-    PostLost {
+    /// A message of a transaction came, or had begun, on a link or session that was ended from here, or an
+    /// outcome for a delivery on it: it is dropped.
+    WorkLost {
         /// The transaction that it named.
         txn_id: Box<[u8]>,
     },

@@ -61,6 +61,9 @@ pub(super) struct Session {
     handles_in: Vec<Option<u32>>,
     pub(super) sent: Unsettled<SentDelivery>,
     pub(super) received: Unsettled<Received>,
+    /// Deliveries to the peer that were unsettled when their links were ended: the engine's handle of the link,
+    /// and their first and last ids. Until the peer answers the detach it may say what became of them.
+    dropped: Vec<(u32, Serial, Serial)>,
     /// Dispositions to send, in order, adjacent ranges joined.
     pub(super) dispositions: Vec<Disposition>,
     /// Whether a flow without a link is to be sent.
@@ -138,6 +141,7 @@ impl Session {
             handles_in: Vec::new(),
             sent: Unsettled::new(),
             received: Unsettled::new(),
+            dropped: Vec::new(),
             dispositions: Vec::new(),
             flow_due: false,
             flows_due: Vec::new(),
@@ -258,6 +262,7 @@ impl Session {
         let Some(link) = self.links.get_mut(handle as usize).and_then(Option::take) else {
             return invariant!(broken, "a link that is forgotten is there");
         };
+        self.dropped.retain(|(dropped, ..)| *dropped != handle);
         let handle_in = link.handle_in.map(|handle_in| handle_in as usize);
         if let Some(place) = handle_in.and_then(|index| self.handles_in.get_mut(index)) {
             *place = None;
@@ -279,12 +284,23 @@ impl Session {
             "messages that were not begun were counted as waiting"
         );
         let unsettled = if role == Role::Sender {
+            let ids = self.sent.ids_of(handle);
+            self.dropped
+                .extend(ids.map(|(first, last)| (handle, first, last)));
             undecided(self.sent.remove_link(handle))
         } else {
             self.received.remove_link(handle);
             Vec::new()
         };
         (Fates { unsettled, unsent }, waiting_bytes, partial_bytes)
+    }
+}
+
+impl Session {
+    /// Whether there may be a delivery among these whose link was ended.
+    pub(super) fn has_dropped(&self, first: Serial, last: Serial) -> bool {
+        let mut dropped = self.dropped.iter();
+        dropped.any(|(_, begin, end)| !last.before(*begin) && !end.before(first))
     }
 }
 

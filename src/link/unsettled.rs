@@ -201,6 +201,19 @@ impl<T: OfLink> Unsettled<T> {
         self.entries.drain(..).filter_map(|(_, it)| it).collect()
     }
 
+    /// The first and the last id of a link's deliveries; none: it has none.
+    pub(super) fn ids_of(&self, handle: u32) -> Option<(Serial, Serial)> {
+        if self.of_link(handle) == 0 {
+            return None;
+        }
+        let is_its = |(_, entry): &&(Serial, Option<T>)| {
+            entry.as_ref().is_some_and(|it| it.handle() == handle)
+        };
+        let (first, _) = self.entries.iter().find(is_its)?;
+        let (last, _) = self.entries.iter().rev().find(is_its)?;
+        Some((*first, *last))
+    }
+
     /// Removes the deliveries of a link and returns them, in order. If it has none, those of other
     /// links are not examined.
     pub(super) fn remove_link(&mut self, handle: u32) -> Vec<T> {

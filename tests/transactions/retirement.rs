@@ -266,3 +266,27 @@ fn credit_in_a_transaction_ends_the_link() {
     peer.raw.perform(raw::FLOW, &fields);
     peer.detached(RECEIVER, "amqp:not-implemented");
 }
+
+// [AMQP 4.3] An outcome for a delivery that went with its link cannot be applied: the rest is not done either.
+#[test]
+fn an_outcome_for_a_delivery_on_a_link_that_the_broker_has_closed_prevents_the_commit() {
+    let broker = RunningBroker::start(&[]);
+    let mut peer = Peer::new(&broker);
+    Raw::declare(broker.port, "gone");
+    peer.raw.attach_sender(5, "gone");
+    let id = peer.transfer(5, false, None, &data(b"asked"));
+    peer.answer(id);
+    peer.detach(5);
+    peer.raw.attach_receiver(6, "gone");
+    peer.raw.credit(6, 0xffff_fffb, 1);
+    let (asked, _) = peer.message();
+    let txn = peer.declare();
+    peer.post(&txn, b"answered");
+    let mut manager = Raw::managing(broker.port, "guest");
+    manager.manage(0, ("DELETE", "/queues/gone"), &raw::null());
+    peer.frame(raw::DETACH, |came| came.says("amqp:resource-deleted"));
+    // The client did not read that yet.
+    peer.retire((asked, asked), true, &provisional(&txn, Some(ACCEPTED)));
+    assert_eq!(rejection(&peer.discharge(&txn, false)), ROLLBACK);
+    assert_eq!(ready(&broker), 0);
+}

@@ -135,7 +135,7 @@ impl Connection {
         let handles: Vec<u32> = session.handles().map(|(handle, _)| handle).collect();
         for handle in handles {
             let begun = session.link_mut(handle).and_then(Link::take_transaction);
-            let lost = begun.map(|txn_id| Event::PostLost { txn_id });
+            let lost = begun.map(|txn_id| Event::WorkLost { txn_id });
             self.events.extend(lost);
             let (unsent, waiting_bytes, partial_bytes) = session.drop_link(handle);
             fates.unsent.extend(unsent);

@@ -204,7 +204,7 @@ impl Connection {
             "bytes that had arrived on a link were counted"
         );
         if let Some(txn_id) = begun {
-            self.events.push_back(Event::PostLost { txn_id });
+            self.events.push_back(Event::WorkLost { txn_id });
         }
         fates
     }

@@ -21,7 +21,7 @@ impl Connection {
         let taken = self.take_transfer(channel_in, transfer, payload);
         if let (Ok(false) | Err(_), Some(txn_id)) = (&taken, &transfer.txn_id) {
             let txn_id = txn_id.clone();
-            self.events.push_back(Event::PostLost { txn_id });
+            self.events.push_back(Event::WorkLost { txn_id });
         }
         taken.map(drop)
     }

@@ -24,6 +24,11 @@ impl Connection {
         channel_in: u16,
         disposition: Disposition,
     ) -> Result<(), Violation> {
+        if disposition.role == Role::Receiver
+            && let Some(DeliveryState::Transactional { txn_id, .. }) = &disposition.state
+        {
+            self.tell_lost(channel_in, &disposition, txn_id)?;
+        }
         let Some(session) = self.session_in(channel_in)? else {
             return Ok(());
         };
@@ -46,6 +51,23 @@ impl Connection {
             Role::Sender if settled => self.handle_settled(channel, first, last),
             // A sender that only reports its state waits for the receiver's outcome.
             Role::Sender => {}
+        }
+        Ok(())
+    }
+
+    /// Tells of an outcome of a transaction for a delivery whose link or session was ended from here.
+    #[cold]
+    fn tell_lost(
+        &mut self,
+        channel_in: u16,
+        disposition: &Disposition,
+        txn_id: &[u8],
+    ) -> Result<(), Violation> {
+        let (first, last) = (disposition.first, disposition.last);
+        let session = self.session_in(channel_in)?;
+        if session.is_none_or(|session| session.has_dropped(first, last)) {
+            let txn_id = Box::from(txn_id);
+            self.events.push_back(Event::WorkLost { txn_id });
         }
         Ok(())
     }

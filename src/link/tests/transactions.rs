@@ -7,7 +7,7 @@ use super::transfers::transfers;
 use crate::base::Serial;
 use crate::link::{Event, LinkHandle};
 use crate::wire::performative::{
-    DeliveryState, Disposition, Flow, LinkFlow, Performative, Role, Transfer,
+    DeliveryState, Detach, Disposition, Flow, Handle, LinkFlow, Performative, Role, Transfer,
 };
 
 fn in_transaction(txn_id: &'static [u8], outcome: Option<&DeliveryState>) -> DeliveryState {
@@ -102,7 +102,7 @@ fn a_message_of_a_transaction_that_its_link_or_session_drops_is_told() {
             .extend(std::iter::from_fn(|| raw.server.poll_event()));
         let events = std::mem::take(&mut raw.events);
         let lost = events.into_iter().filter_map(|event| match event {
-            Event::PostLost { txn_id } => Some(txn_id.to_vec()),
+            Event::WorkLost { txn_id } => Some(txn_id.to_vec()),
             _ => None,
         });
         lost.collect()
@@ -141,6 +141,54 @@ fn a_message_of_a_transaction_that_its_link_or_session_drops_is_told() {
     ];
     assert_eq!(transfers(&mut raw, &two), ["detach amqp:invalid-field"]);
     assert_eq!(lost(&mut raw), [b"a", b"b"]);
+}
+
+// [AMQP 4.3] The same of an outcome: its delivery may go to another consumer, and the rest must not be done.
+#[test]
+fn an_outcome_of_a_transaction_whose_delivery_went_with_its_link_or_session_is_told() {
+    let lost = |raw: &mut Raw| -> usize {
+        raw.events
+            .extend(std::iter::from_fn(|| raw.server.poll_event()));
+        let events = std::mem::take(&mut raw.events);
+        let is_lost =
+            |event: &&Event| matches!(event, Event::WorkLost { txn_id } if **txn_id == *b"t");
+        events.iter().filter(is_lost).count()
+    };
+    let accepted = || in_transaction(b"t", Some(&DeliveryState::Accepted));
+    let (mut raw, link) = holding(3);
+    said(&mut raw, (0, 0), true, accepted());
+    assert_eq!(lost(&mut raw), 0);
+    raw.server.detach(link, true, None);
+    said(&mut raw, (0, 0), true, accepted());
+    assert_eq!(lost(&mut raw), 0, "that was settled before");
+    said(&mut raw, (1, 2), false, DeliveryState::Accepted);
+    assert_eq!(lost(&mut raw), 0, "that is of no transaction");
+    said(&mut raw, (2, 2), false, accepted());
+    assert_eq!(lost(&mut raw), 1);
+    said(&mut raw, (0, 9), true, accepted());
+    assert_eq!(lost(&mut raw), 1);
+    // The peer knows now that the link is gone.
+    raw.frame(
+        0,
+        &Performative::Detach(Box::new(Detach {
+            handle: Handle(0),
+            closed: true,
+            error: None,
+        })),
+    );
+    said(&mut raw, (0, 9), true, accepted());
+    assert_eq!(lost(&mut raw), 0);
+    let (mut raw, _) = holding(1);
+    let unattached = [(
+        Transfer {
+            handle: 9,
+            ..transfer(0, 1)
+        },
+        &b"x"[..],
+    )];
+    transfers(&mut raw, &unattached);
+    said(&mut raw, (0, 0), true, accepted());
+    assert_eq!(lost(&mut raw), 1, "its session was ended");
 }
 
 // [AMQP 4.4.2] An outcome in a transaction is told as often as it is said: the owner compares the ids.
