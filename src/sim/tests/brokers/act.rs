@@ -251,6 +251,8 @@ impl World {
             None
         };
         for (message, queue) in settled.into_iter().filter(|_| !browsed) {
+            // Of a transaction that ended while this was on its way the link is closed, and what it held goes back.
+            let is_sure = is_sure && transaction.is_none();
             self.ledger.settle(message, &queue, &outcome, is_sure);
             if let Some((_, transaction)) = transaction {
                 self.ledger.retire(transaction, message, &outcome);
