@@ -11,7 +11,7 @@ use crate::base::{Millis, Name};
 /// How many findings there are, by the number of their rule.
 pub(super) type Counts = Vec<(&'static str, u64)>;
 
-/// The numbers of each vhost, as they were when they were last looked for.
+/// The numbers of each vhost, as they were when they were last looked for, in the order of their names.
 #[derive(Debug, Default)]
 pub(super) struct LintCounts(RankedMutex<rank::LintCounts, Vec<(Name, Kept)>>);
 
@@ -46,7 +46,8 @@ impl LintCounts {
             let mut all = self.0.lock();
             // Others that ask meanwhile get what is known.
             let again = now.plus(LINT_COUNTED_EVERY_MS.saturating_mul(LINT_COUNTED_SHARE));
-            match all.iter_mut().find(|(name, _)| name == vhost) {
+            let place = place_of(&all, vhost);
+            match place.ok().and_then(|place| all.get_mut(place)) {
                 Some((_, kept)) if kept.of.as_ref() == Some(&state) || now < kept.again => {
                     return kept.counts.clone();
                 }
@@ -56,7 +57,8 @@ impl LintCounts {
                         again,
                         ..Kept::default()
                     };
-                    all.push((vhost.clone(), unknown));
+                    let place = place.unwrap_or_else(|place| place);
+                    all.insert(place, (vhost.clone(), unknown));
                 }
             }
         }
@@ -69,7 +71,8 @@ impl LintCounts {
         };
         let mut all = self.0.lock();
         // It is not there if the vhost was deleted meanwhile.
-        if let Some((_, known)) = all.iter_mut().find(|(name, _)| name == vhost) {
+        let place = place_of(&all, vhost).ok();
+        if let Some((_, known)) = place.and_then(|place| all.get_mut(place)) {
             *known = kept;
         }
         counts
@@ -80,6 +83,11 @@ impl LintCounts {
         let is_there = |name: &Name| vhosts.iter().any(|vhost| vhost.name() == name);
         self.0.lock().retain(|(name, _)| is_there(name));
     }
+}
+
+/// Where a vhost is, or where it is to be inserted.
+fn place_of(all: &[(Name, Kept)], vhost: &Name) -> Result<usize, usize> {
+    all.binary_search_by(|(name, _)| name.cmp(vhost))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use super::work::{SLICE, Work};
 use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{Charge, ConsumerId, HolderId, Lsn, Now, Position, QueueId, Stamp};
+use crate::base::{Charge, ConsumerId, HolderId, Lsn, Now, Position, QueueId, Stamp, invariant};
 use crate::broker::consumer_link::{ConsumerLink, ConsumerLinkFact};
 use crate::broker::queue::{MessageState, Queue, Reserved};
 use crate::broker::recovery::Acquisition;
@@ -281,7 +281,12 @@ impl Core {
             if let Some(holder) = holder {
                 let consumer = self.recoveries.consumer_of(holder);
                 if is_ready {
-                    messages.acquire(position, (holder, since), |_| true);
+                    if !messages.acquire(position, (holder, since), |_| true) {
+                        invariant!(
+                            fatal,
+                            "a message that is ready and in memory can be acquired"
+                        );
+                    }
                     (queue.selecting).assigned(&queue.messages, position, consumer);
                 } else {
                     self.lose_reserved(consumer); // purged, or damaged on disk
@@ -427,11 +432,51 @@ impl LinksRead {
         }
     }
 
+    /// Notes that a queue was deleted.
+    pub(super) fn forget_queue(&mut self, id: QueueId) {
+        let its = (id, Position(0))..=(id, Position(u64::MAX));
+        let its: Vec<_> = self.held.range(its).map(|(place, _)| *place).collect();
+        for place in its {
+            self.held.remove(&place);
+        }
+    }
+
     /// Notes that a message came back so often, or is gone.
     pub(super) fn let_go(&mut self, place: (QueueId, Position), acquired: u32) {
         let held = self.held.get(&place);
         if held.is_some_and(|(_, before)| *before < acquired) {
             self.held.remove(&place);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long journal says of many messages that they were held.
+    #[test]
+    fn of_what_is_gone_nothing_is_kept_while_a_journal_is_read() {
+        let mut read = LinksRead::default();
+        let acquisition = |position| Acquisition {
+            position: Position(position),
+            acquired: 0,
+        };
+        for queue in [1, 2, 3] {
+            read.fact(&ConsumerLinkFact::Acquired {
+                link: 1,
+                queue: QueueId(queue),
+                acquisitions: vec![acquisition(0), acquisition(u64::MAX)],
+            });
+        }
+        read.forget_queue(QueueId(2));
+        read.let_go((QueueId(1), Position(0)), u32::MAX);
+        read.let_go((QueueId(3), Position(0)), 0);
+        let left: Vec<_> = read
+            .held
+            .keys()
+            .map(|(queue, at)| (queue.0, at.0))
+            .collect();
+        assert_eq!(left, [(1, u64::MAX), (3, 0), (3, u64::MAX)]);
     }
 }

@@ -243,6 +243,7 @@ impl Restoring {
         self.core.router.queue_removed(&queue.name);
         self.core.pending_queues.remove(&id);
         self.core.memos.notes.forget_queue(id);
+        self.links.forget_queue(id);
     }
 
     /// Adds a message that entered. Its envelope is in this record.

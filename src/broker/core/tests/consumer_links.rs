@@ -380,6 +380,8 @@ fn until_what_links_held_is_in_memory_nobody_is_served() {
     }));
     b.s.pass(TIMEOUT_MS);
     assert_eq!(b.s.core.recoverable_links(), (0, 0));
+    b.restart();
+    assert_eq!(b.s.core.recoverable_links(), (0, 0));
 }
 
 #[test]
