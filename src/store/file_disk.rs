@@ -18,8 +18,21 @@ pub struct FileDisk {
     directory: PathBuf,
     /// An open handle of the directory, by which its entries are synced.
     handle: File,
-    /// The lock is released with the handle, also when the process is killed.
-    _lock: Option<File>,
+    _lock: Option<DirectoryLock>,
+}
+
+/// The lock on a data directory. A process that is killed releases it too.
+#[derive(Debug)]
+struct DirectoryLock(File);
+
+impl Drop for DirectoryLock {
+    /// Released by name, not by closing the file: a program that another thread is just starting has
+    /// inherited the open file, and keeps what is locked through it until it runs.
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "a data directory stays locked until its lock file is closed");
+        }
+    }
 }
 
 /// Whether a missing data directory is created.
@@ -71,7 +84,7 @@ impl FileDisk {
         Ok(Self {
             directory: directory.to_owned(),
             handle,
-            _lock: Some(lock),
+            _lock: Some(DirectoryLock(lock)),
         })
     }
 
@@ -351,6 +364,21 @@ mod tests {
         fs::remove_dir_all(&directory).unwrap();
         let gone = FileDisk::enter(&directory, Missing::Refuse).unwrap_err();
         assert_eq!(gone.kind, DiskErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_directory_is_free_at_once_although_a_starting_program_has_inherited_its_lock() {
+        let name = format!("coroner-inherited-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let first = FileDisk::enter(&directory, Missing::Create).unwrap();
+        let inherited = first._lock.as_ref().unwrap().0.try_clone().unwrap();
+        drop(first);
+        let second = FileDisk::enter(&directory, Missing::Refuse).unwrap();
+        drop(inherited);
+        let third = FileDisk::enter(&directory, Missing::Refuse).unwrap_err();
+        assert_eq!(third.kind, DiskErrorKind::InUse);
+        drop(second);
+        fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
