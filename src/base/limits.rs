@@ -47,6 +47,13 @@ pub const RESUMABLE_USER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub const RESUMABLE_TIMEOUT_MAX_MS: u32 = 24 * 3_600_000;
 /// Memory of an unsettled delivery of a link that outlives its connection, about, in bytes.
 pub const RESUMABLE_DELIVERY_BYTES: u64 = 256;
+/// What is kept in memory of a message of which the connection was lost in the middle, in bytes: its publisher
+/// resumes it there. A durable message with a large body is in the journal, as far as it has arrived.
+pub const RESUMABLE_PARTIAL_BYTES_MAX: usize = 256 * 1024;
+/// Sections of such a message that are counted.
+pub const RESUMABLE_SECTIONS_MAX: u32 = 1_024;
+/// What may be kept of such messages of one user, in memory and in the journal, in bytes.
+pub const RESUMABLE_PARTIALS_USER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// What the attaches of one connection may keep as long as their links live, in bytes: names,
 /// addresses and, four times since they are kept compiled, selectors.
 pub const LINKS_KEPT_BYTES_MAX: u64 = 16 * 1024 * 1024;

@@ -313,6 +313,9 @@ impl Gateway {
     /// it.
     pub fn handle_disconnect(&mut self, now: Now, written: Written) {
         self.undo_presettled(written);
+        for unfinished in self.link.unfinished() {
+            self.on_unfinished(&unfinished);
+        }
         self.on_closed(now.mono);
     }
 

@@ -86,6 +86,8 @@ impl Gateway {
             Event::Foreign { protocol } => self.environment.foreign.note(&self.peer, protocol),
             Event::Closed { .. } => self.on_closed(now.mono),
             Event::Tagged(tagged) => self.on_tagged(*tagged),
+            Event::Continued { link, is_resumed } => self.on_continued(link, is_resumed),
+            Event::Unfinished(unfinished) => self.on_unfinished(&unfinished),
             Event::Resumed(resumed) => self.on_resumed(&resumed),
             Event::SenderSettled { link, delivery_id } => self.on_sender_settled(link, delivery_id),
             // A drained sender needs no further action; answers to an attach are for clients.
@@ -123,6 +125,9 @@ impl Gateway {
             LinkKind::Publisher(publisher) => {
                 publisher.aborted();
                 publisher.streaming = None;
+                if let Some(resumable) = &mut publisher.resumable {
+                    resumable.forget_front();
+                }
                 self.give_credit(id.publisher());
             }
             LinkKind::Request(half) | LinkKind::PutToken(half) => {

@@ -7,7 +7,7 @@ use super::coordinator::Controller;
 use super::counters::Counted;
 use super::environment::Environment;
 use super::publisher::Publisher;
-use super::resumable::ConsumerLifetime;
+use super::resumable::{ConsumerLifetime, Resumable};
 use super::subscriptions::Subscription;
 use crate::base::limits::LINK_OVERHEAD_BYTES;
 #[cfg(test)]
@@ -189,6 +189,19 @@ impl Links {
             self.find(handle)?;
         }
         self.slots.get_mut(self.last)?.as_mut()
+    }
+
+    /// What outlives the connection of the publisher's link with this handle, if anything does.
+    pub(super) fn resumable(&mut self, handle: LinkHandle) -> Option<&mut Resumable> {
+        match &mut self.by_handle(handle)?.kind {
+            LinkKind::Publisher(publisher) => publisher.resumable.as_deref_mut(),
+            LinkKind::Consumer(_)
+            | LinkKind::Controller(_)
+            | LinkKind::Request(_)
+            | LinkKind::Response(_)
+            | LinkKind::PutToken(_)
+            | LinkKind::TokenStatus(_) => None,
+        }
     }
 
     /// Looks up the slot of a handle and remembers it as the last one.

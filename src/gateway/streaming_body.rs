@@ -29,7 +29,7 @@ use crate::broker::Command;
 use crate::link::{LinkHandle, Payload};
 use crate::message::{BareLengths, KeyRule, Message, MessageError};
 use crate::store::PIECE_BYTES_MAX;
-use crate::wire::performative::Error;
+use crate::wire::performative::{Error, ResumePoint};
 use crate::wire::{BodyWalk, DecodeError, SectionIndex, walk_head};
 
 /// The destination of streamed bodies: the journal.
@@ -51,6 +51,8 @@ pub(super) struct StreamingBody {
     bodies: Arc<dyn Bodies>,
     /// Number of such messages in the whole broker, this one included.
     count: Arc<AtomicU32>,
+    /// Whether it is counted there.
+    is_counted: bool,
     /// The sections in front of its body.
     head: Bytes,
     index: SectionIndex,
@@ -76,12 +78,12 @@ enum Beginning {
 
 impl StreamingBody {
     /// Decides by what has arrived.
-    fn begin(gateway: &Gateway, fragments: &[Bytes]) -> Beginning {
+    fn begin(gateway: &Gateway, front: Option<&Bytes>, fragments: &[Bytes]) -> Beginning {
         let Some(bodies) = &gateway.environment.bodies else {
             return Beginning::Kept;
         };
         let mut beginning = Vec::new();
-        for fragment in fragments {
+        for fragment in front.into_iter().chain(fragments) {
             let room = STREAMING_HEAD_BYTES_MAX - beginning.len();
             beginning.extend_from_slice(fragment.get(..room).unwrap_or(fragment));
         }
@@ -106,6 +108,7 @@ impl StreamingBody {
         let mut streaming = Self {
             bodies: Arc::clone(bodies),
             count,
+            is_counted: true,
             head: Bytes::copy_from_slice(head),
             index,
             walk: BodyWalk::default(),
@@ -125,6 +128,15 @@ impl StreamingBody {
     /// Bytes in front of the body, which are consumed already.
     fn head_bytes(&self) -> usize {
         self.head.len()
+    }
+
+    /// Consumes the next bytes, in parts.
+    pub(super) fn push_all(
+        &mut self,
+        parts: &[Bytes],
+        unwritten: &mut Vec<(Lsn, u64)>,
+    ) -> Result<(), DecodeError> {
+        parts.iter().try_for_each(|part| self.push(part, unwritten))
     }
 
     /// Consumes the next bytes; adds the pieces that were filled to `unwritten`.
@@ -183,11 +195,32 @@ impl StreamingBody {
     pub(super) fn bytes(&self) -> u64 {
         u64::from(self.index.bare) + self.bare_bytes
     }
+
+    /// The sections in front of its body.
+    pub(super) const fn head(&self) -> &Bytes {
+        &self.head
+    }
+
+    /// Where it goes on if it is cut now. [AMQP 3.4.1]
+    pub(super) fn resume_point(&self) -> ResumePoint {
+        self.walk.resume_point(self.index.sections_before_body())
+    }
+
+    /// Whether it is one of those that are being streamed: while its link is attached nowhere it takes no
+    /// place of theirs.
+    pub(super) fn set_counted(&mut self, is_counted: bool) {
+        match (self.is_counted, is_counted) {
+            (false, true) => self.count.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.count.fetch_sub(1, Ordering::Relaxed),
+            (false, false) | (true, true) => return,
+        };
+        self.is_counted = is_counted;
+    }
 }
 
 impl Drop for StreamingBody {
     fn drop(&mut self) {
-        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.set_counted(false);
         for piece in &self.pieces {
             self.bodies.release(*piece);
         }
@@ -202,8 +235,12 @@ impl Gateway {
             Some(LinkKind::Publisher(publisher)) if publisher.streaming.is_some()
         );
         let mut skip = 0;
+        let mut front = None;
         if !is_begun {
-            let begun = match StreamingBody::begin(self, self.link.partial(handle)) {
+            let resumable = self.links.resumable(handle);
+            front = resumable.and_then(|resumable| resumable.front().cloned());
+            let begun = match StreamingBody::begin(self, front.as_ref(), self.link.partial(handle))
+            {
                 Beginning::Streaming(streaming) => streaming,
                 Beginning::Undecided => return,
                 Beginning::Kept => return self.link.keep_partial(handle),
@@ -220,8 +257,11 @@ impl Gateway {
         else {
             return;
         };
+        if let Some(resumable) = &mut publisher.resumable {
+            resumable.forget_front();
+        }
         let mut written = Vec::new();
-        for fragment in fragments {
+        for fragment in front.into_iter().chain(fragments) {
             let head = skip.min(fragment.len());
             skip -= head;
             let bytes = fragment.get(head..).unwrap_or_default();

@@ -104,6 +104,18 @@ pub(super) enum Violation {
         "a new delivery on a link that was told only some of its unsettled deliveries: attach it again first"
     )]
     OnlyResumes,
+    #[error(
+        "a delivery is resumed at section {section}, offset {offset}: {arrived} bytes have arrived, and it goes on at section {at_section}, offset {at_offset}"
+    )]
+    ResumePoint {
+        section: u32,
+        offset: u64,
+        arrived: u64,
+        at_section: u32,
+        at_offset: u64,
+    },
+    #[error("a resumed delivery ends before the {bytes} bytes that had arrived of it")]
+    ResumedShort { bytes: u64 },
     #[error("the answer is larger than the peer's max-frame-size of {max_bytes} bytes")]
     FrameTooSmall { max_bytes: usize },
 }
@@ -142,6 +154,8 @@ impl Violation {
             | Self::SettleMode
             | Self::SecondOnFirst
             | Self::TransactionChanged
+            | Self::ResumePoint { .. }
+            | Self::ResumedShort { .. }
             | Self::DeliveryTagMissing
             | Self::DeliveryTag { .. } => (Link, AmqpError::InvalidField.into()),
             Self::AttachUnreadable { .. } => (Link, AmqpError::DecodeError.into()),

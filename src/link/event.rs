@@ -4,7 +4,9 @@ use bytes::Bytes;
 
 use super::{Foreign, LinkHandle, Payload, SessionHandle};
 use crate::base::Serial;
-use crate::wire::performative::{Attach, DeliveryState, DeliveryTag, Error, Open, Role};
+use crate::wire::performative::{
+    Attach, DeliveryState, DeliveryTag, Error, Open, ResumePoint, Role,
+};
 
 /// An action of the peer; events come in the order of the peer's actions.
 #[derive(Debug)]
@@ -111,10 +113,22 @@ pub enum Event {
         /// The link that it concerns.
         link: LinkHandle,
     },
-    /// An unsettled message arrived completely on a link that outlives its connection.
+    /// An unsettled message arrived completely on a link that outlives its connection, or the rest of one that
+    /// went on there ([`Event::Continued`]).
     Tagged(Box<Tagged>),
     /// The peer resumed a delivery on such a link. [AMQP 2.6.13]
     Resumed(Box<Resumed>),
+    /// A delivery of which a part had arrived goes on, or begins anew, see
+    /// [`super::Connection::expect_resumed`].
+    Continued {
+        /// The link that it arrives on.
+        link: LinkHandle,
+        /// Whether it goes on where it was cut: what follows is the rest of it.
+        is_resumed: bool,
+    },
+    /// A part of an unsettled message has arrived on a link that outlives its connection, and ends before it:
+    /// the peer may resume it. [`Event::Detached`] or [`Event::SessionEnded`] follows.
+    Unfinished(Box<Unfinished>),
     /// A message arrived completely.
     Delivery {
         /// The link that it arrived on.
@@ -207,7 +221,7 @@ pub struct Arrived {
     pub payload: Payload,
 }
 
-/// A complete, unsettled message on a link that outlives its connection.
+/// A complete message on a link that outlives its connection; settled only if it was resumed.
 #[derive(Debug)]
 pub struct Tagged {
     /// The link that it arrived on.
@@ -234,6 +248,31 @@ pub struct Resumed {
     pub is_second: bool,
     /// Whether the sender settles or aborts it with this: nothing is awaited.
     pub settled: bool,
+}
+
+/// What has arrived of a message whose link ends in the middle of it.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// The link that it arrived on.
+    pub link: LinkHandle,
+    /// The name that its sender gave it.
+    pub tag: DeliveryTag,
+    /// Its bytes, as far as they were not taken: behind those that were, and behind what had arrived before
+    /// if it was resumed.
+    pub rest: Vec<Bytes>,
+}
+
+/// What is known of a message that the peer may resume. See [`super::Connection::expect_resumed`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expected {
+    /// The name that its sender gave it.
+    pub tag: DeliveryTag,
+    /// How many bytes of it have arrived.
+    pub bytes: u64,
+    /// Where it goes on.
+    pub point: ResumePoint,
+    /// Some of its first bytes: a peer that does not say where it resumes may send it from its beginning.
+    pub beginning: Bytes,
 }
 
 /// A complete message that is a part of a transaction.

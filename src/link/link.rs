@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::Sending;
+use super::error::Violation;
 use super::payload::{Gathered, Payload};
+use super::{Expected, LinkHandle, Sending, Unfinished};
 use crate::base::{Name, Serial, uncount};
 use crate::wire::performative::{
-    AttachFields, DeliveryTag, LinkFlow, ReceiverSettleMode, ResumableTag, Role, SenderSettleMode,
-    TAGGED_TRANSFER_BYTES_MAX, TRANSFER_BYTES_MAX, Transfer,
+    AttachFields, DeliveryTag, LinkFlow, ReceiverSettleMode, ResumableTag, ResumePoint, Role,
+    SenderSettleMode, TAGGED_TRANSFER_BYTES_MAX, TRANSFER_BYTES_MAX, Transfer,
 };
 
 /// The state of a link at the engine's end. [AMQP 2.6.3, 2.6.4]
@@ -66,6 +67,8 @@ pub(super) struct Link {
     /// Where the engine receives: whether the link outlives its connection. Its deliveries are told with
     /// their tags.
     pub(super) is_resumable: bool,
+    /// Where the engine receives: the delivery that the peer may resume in the middle, if any.
+    pub(super) expected: Option<Box<Expected>>,
     /// Whether the peer may only resume deliveries until it attaches again, since it was not told all
     /// that are unsettled. [AMQP 2.7.3]
     pub(super) only_resumes: bool,
@@ -98,6 +101,10 @@ pub(super) struct Partial {
     /// Whether the sender resumes it: all that is kept is its state, so its payload is ignored. [AMQP
     /// 2.6.13, 2.7.5]
     pub(super) resumed: bool,
+    /// Whether the sender resumes it in the middle: a part of it had arrived before the link was attached.
+    pub(super) is_continued: bool,
+    /// Bytes that are still to come a second time.
+    repeated_bytes: u64,
     gathered: Gathered,
     /// Payload bytes so far, those taken out included.
     pub(super) bytes: u64,
@@ -154,6 +161,7 @@ impl Link {
             flow_due: false,
             partial: None,
             is_resumable: false,
+            expected: None,
             only_resumes: false,
             sender: Sender::default(),
         }
@@ -210,17 +218,67 @@ impl Link {
         self.partial.as_mut()?.txn_id.take()
     }
 
+    /// The delivery that has begun to arrive, if the sender may resume it.
+    pub(super) fn take_unfinished(&mut self, handle: LinkHandle) -> Option<Unfinished> {
+        let partial = self.partial.as_mut().filter(|_| self.is_resumable)?;
+        partial.unfinished(handle)
+    }
+
+    /// Whether a delivery that begins is one that had begun before: how many bytes have arrived of it, and how
+    /// many of them come again; none for others. [AMQP 2.6.13]
+    pub(super) fn resumes(
+        &self,
+        transfer: &Transfer,
+        payload: &[u8],
+    ) -> Result<Option<(u64, u64)>, Violation> {
+        let expected = self.expected.as_deref();
+        let expected = expected.filter(|expected| transfer.resume && expected.tag == transfer.tag);
+        let Some(expected) = expected else {
+            return Ok(None);
+        };
+        let Expected { bytes, point, .. } = *expected;
+        let again = match transfer.resumes_at.as_deref() {
+            Some(at) if *at == ResumePoint::default() => bytes,
+            Some(at) if at.section_number == point.section_number && at <= &point => {
+                point.section_offset - at.section_offset
+            }
+            Some(at) => {
+                return Err(Violation::ResumePoint {
+                    section: at.section_number,
+                    offset: at.section_offset,
+                    arrived: bytes,
+                    at_section: point.section_number,
+                    at_offset: point.section_offset,
+                });
+            }
+            None if expected.begins(transfer, payload) => bytes,
+            None => 0,
+        };
+        Ok(Some((bytes, again)))
+    }
+
     /// Drops the waiting messages of a link that ends: returns the tokens of those not begun, and
     /// the bytes not encoded.
     pub(super) fn clear(&mut self) -> (Vec<u64>, u64) {
         self.credit = 0;
         self.partial = None;
+        self.expected = None;
         let waiting = std::mem::take(&mut self.sender.waiting);
         let bytes = waiting.iter().map(QueuedMessage::bytes_left).sum();
         let unsent = waiting
             .iter()
             .filter(|waiting| waiting.delivery_id.is_none());
         (unsent.map(|waiting| waiting.token).collect(), bytes)
+    }
+}
+
+impl Expected {
+    /// Whether a sender that does not say where it resumes begins anew: with the bytes that the message
+    /// begins with.
+    fn begins(&self, transfer: &Transfer, payload: &[u8]) -> bool {
+        let compared = self.beginning.len().min(payload.len());
+        let is_long = transfer.more || payload.len() as u64 >= self.bytes;
+        is_long && compared > 0 && payload.get(..compared) == self.beginning.get(..compared)
     }
 }
 
@@ -236,6 +294,8 @@ impl Partial {
             second,
             tag: transfer.tag,
             resumed: transfer.resume,
+            is_continued: false,
+            repeated_bytes: 0,
             gathered: Gathered::default(),
             bytes: 0,
             held_bytes: 0,
@@ -243,6 +303,51 @@ impl Partial {
             is_kept: false,
             txn_id: None,
         }
+    }
+
+    /// A delivery of which this many bytes have arrived before, of which some come again.
+    pub(super) fn continued(self, bytes: u64, repeated_bytes: u64) -> Self {
+        Self {
+            resumed: false,
+            is_continued: true,
+            repeated_bytes,
+            bytes,
+            told_bytes: bytes,
+            ..self
+        }
+    }
+
+    /// What is new of a fragment.
+    pub(super) fn new_bytes(&mut self, mut payload: Bytes) -> Bytes {
+        if self.repeated_bytes > 0 {
+            let repeated = self.repeated_bytes.min(payload.len() as u64);
+            self.repeated_bytes -= repeated;
+            drop(payload.split_to(usize::try_from(repeated).unwrap_or(payload.len())));
+        }
+        payload
+    }
+
+    /// Checks that a delivery that ends has more bytes than had arrived before.
+    pub(super) const fn check_complete(&self) -> Result<(), Violation> {
+        let bytes = self.repeated_bytes;
+        if bytes > 0 {
+            return Err(Violation::ResumedShort { bytes });
+        }
+        Ok(())
+    }
+
+    /// What has arrived of it if the sender may resume it: not if it is ignored, settled, or of a transaction.
+    pub(super) fn unfinished(&mut self, link: LinkHandle) -> Option<Unfinished> {
+        let is_plain = !self.settled && self.txn_id.is_none() && !self.tag.as_slice().is_empty();
+        if self.resumed || !is_plain || self.bytes == 0 {
+            return None;
+        }
+        self.gathered.seal();
+        Some(Unfinished {
+            link,
+            tag: self.tag,
+            rest: self.gathered.sealed().to_vec(),
+        })
     }
 
     /// Adds a fragment, unless the delivery is ignored.

@@ -25,7 +25,7 @@ mod trace;
 mod unsettled;
 
 pub use connection::{Connection, Sending, Unsendable};
-pub use event::{Arrived, Counters, Event, Fates, Posted, Resumed, Tagged};
+pub use event::{Arrived, Counters, Event, Expected, Fates, Posted, Resumed, Tagged, Unfinished};
 pub use foreign::Foreign;
 #[cfg(feature = "internals")]
 pub use fuzz::{fuzz_connection, fuzz_frame};

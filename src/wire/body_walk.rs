@@ -2,6 +2,7 @@
 //! bytes. [AMQP 3.2]
 
 use super::codes;
+use super::performative::ResumePoint;
 use super::sections::{offset, section_kind, section_value};
 use super::{DecodeError, Section, SectionIndex, SectionKind};
 
@@ -58,6 +59,10 @@ pub struct BodyWalk {
     begun: Vec<u8>,
     /// The last section that has begun; none before the first.
     last: Option<SectionKind>,
+    /// Number of sections that have begun.
+    sections: u32,
+    /// Where the last of them begins.
+    section_start: u64,
     body_end: u64,
 }
 
@@ -109,6 +114,7 @@ impl BodyWalk {
         }
         if kind == SectionKind::Footer {
             self.last = Some(kind);
+            self.count_section();
             return Ok(());
         }
         let Some((code, length)) = self.begun.get(value..).and_then(<[u8]>::split_first) else {
@@ -128,8 +134,28 @@ impl BodyWalk {
         };
         (self.last, self.left) = (Some(kind), length);
         self.body_end = self.at + length;
+        self.count_section();
         self.begun.clear();
         Ok(())
+    }
+
+    fn count_section(&mut self) {
+        self.sections += 1;
+        self.section_start = self.at - self.begun.len() as u64;
+    }
+
+    /// Where the message goes on, if `before` sections are in front of the body. [AMQP 3.4.1]
+    pub fn resume_point(&self, before: u32) -> ResumePoint {
+        let is_in_section = self.left > 0 || self.last == Some(SectionKind::Footer);
+        let (section, section_offset) = if is_in_section {
+            (self.sections - 1, self.at - self.section_start)
+        } else {
+            (self.sections, self.begun.len() as u64)
+        };
+        ResumePoint {
+            section_number: before + section,
+            section_offset,
+        }
     }
 
     /// Whether a section of a body of bytes has begun.
@@ -182,7 +208,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::wire::walk;
+    use crate::wire::{resume_point, walk};
 
     const HEADER: &[u8] = b"\x00\x53\x70\xc0\x02\x01\x41";
     const PROPERTIES: &[u8] = b"\x00\x53\x73\xc0\x03\x01\xa1\x00";
@@ -222,6 +248,56 @@ mod tests {
             let cut = walked(&message[..end], 3);
             let legal = walk(&message[..end]).is_ok_and(|index| !index.body.is_absent());
             assert_eq!(cut.is_some(), legal, "cut off after {end} bytes");
+        }
+    }
+
+    /// [AMQP 3.4.1] Sections of a body in pieces are counted as those of what has arrived of the whole.
+    #[rstest]
+    #[case::one_section(&[HEADER, PROPERTIES, DATA])]
+    #[case::in_every_encoding(&[HEADER, DATA, LONG, NAMED])]
+    #[case::a_value(&[PROPERTIES, VALUE])]
+    fn where_a_message_goes_on_is_the_same_while_it_is_walked_and_when_it_is_whole(
+        #[case] sections: &[&[u8]],
+    ) {
+        let message = sections.concat();
+        let head = walk_head(&message).unwrap().body.start as usize;
+        let before = u32::from(sections[0] == HEADER) + u32::from(sections.contains(&PROPERTIES));
+        for piece in 1..=5 {
+            let mut walk = BodyWalk::default();
+            for bytes in message[head..].chunks(piece) {
+                walk.push(bytes).unwrap();
+                let arrived = head + walk.offset();
+                let expected = (resume_point(&message[..arrived], 9).0, arrived);
+                assert_eq!((walk.resume_point(before), arrived), expected);
+            }
+        }
+        let ends = sections.iter().scan(0, |end, section| {
+            *end += section.len();
+            Some(*end)
+        });
+        for (number, end) in (1..).zip(ends) {
+            let begins = |section_number| ResumePoint {
+                section_number,
+                section_offset: 0,
+            };
+            assert_eq!(resume_point(&message[..end], 9), (begins(number), end));
+            // Of too many sections the first ones count.
+            assert_eq!(resume_point(&message, number), (begins(number), end));
+        }
+    }
+
+    #[test]
+    fn a_footer_that_has_begun_goes_on_where_it_ends() {
+        let mut walk = BodyWalk::default();
+        walk.push(DATA).unwrap();
+        for (count, byte) in FOOTER.iter().enumerate() {
+            let section_offset = count as u64;
+            let expected = ResumePoint {
+                section_number: 3,
+                section_offset,
+            };
+            assert_eq!(walk.resume_point(2), expected);
+            walk.push(&[*byte]).unwrap();
         }
     }
 

@@ -36,7 +36,7 @@ pub use plain::PlainMessage;
 pub use reader::{Described, Descriptor, Reader};
 pub use sections::{
     PropertyField, Section, SectionIndex, SectionKind, begin_message_annotations, first_section,
-    walk, without_leading_null,
+    resume_point, walk, without_leading_null,
 };
 pub use value::{Array, Value, ValueKind};
 pub use writer::{

@@ -2,6 +2,7 @@
 
 use super::check::check_annotation_keys;
 use super::header;
+use super::performative::ResumePoint;
 use super::writer::{OpenCompound, begin_map, write_descriptor};
 use super::{
     DecodeError, Descriptor, HeaderFields, Reader, Value, ValueKind, check_structure, codes,
@@ -97,6 +98,21 @@ impl SectionIndex {
         }
     }
 
+    /// Number of sections in front of the body.
+    pub fn sections_before_body(&self) -> u32 {
+        let sections = [
+            self.header,
+            self.delivery_annotations,
+            self.message_annotations,
+            self.properties,
+            self.application_properties,
+        ];
+        sections
+            .into_iter()
+            .map(|it| u32::from(!it.is_absent()))
+            .sum()
+    }
+
     /// Reads the header section of `message`, the bytes that were walked.
     pub fn read_header(&self, message: &[u8]) -> Result<HeaderFields, DecodeError> {
         if let Some(fields) = self.header_fields {
@@ -119,6 +135,32 @@ impl SectionIndex {
             _ => Ok(None),
         }
     }
+}
+
+/// Where a message goes on of which these bytes have arrived, and how many of them are in front of that:
+/// fewer than all only if they are more than `sections_max` sections. [AMQP 3.4.1]
+pub fn resume_point(bytes: &[u8], sections_max: u32) -> (ResumePoint, usize) {
+    let mut at = 0;
+    for section_number in 0..sections_max {
+        let section = section_kind(bytes, at).and_then(|(kind, value)| {
+            let length = section_value(bytes, value, kind)?;
+            Ok(value + length)
+        });
+        let Ok(end) = section else {
+            let section_offset = (bytes.len() - at) as u64;
+            let point = ResumePoint {
+                section_number,
+                section_offset,
+            };
+            return (point, bytes.len());
+        };
+        at = end;
+    }
+    let point = ResumePoint {
+        section_number: sections_max,
+        section_offset: 0,
+    };
+    (point, at)
 }
 
 /// Reads the first section of `bytes`: its kind, its value, and the bytes behind it.

@@ -15,8 +15,8 @@ use crate::gateway::consumer::outcome;
 use crate::gateway::links::{Consumer, LinkKind};
 use crate::link::LinkHandle;
 use crate::wire::performative::{
-    Attach, AttachAnswer, DeliveryState, DeliveryTag, Error, ResumableTag, Symbol, Terminus,
-    TerminusLifetime, UnsettledDelivery, unsettled_deliveries,
+    Attach, AttachAnswer, DeliveryState, DeliveryTag, Error, ResumableTag, ResumePoint, Symbol,
+    Terminus, TerminusLifetime, UnsettledDelivery, unsettled_deliveries,
 };
 
 /// How a consumer's link outlives its connection, as it is answered.
@@ -46,10 +46,8 @@ impl ConsumerLifetime {
     /// The delivery-tag of a message, and whether it is sent again.
     pub(in crate::gateway) fn tag(delivery: &Delivery) -> ResumableTag {
         // It is sent from its beginning. [AMQP 3.4.1]
-        let resumed = delivery.resumed.then_some(DeliveryState::Received {
-            section_number: 0,
-            section_offset: 0,
-        });
+        let from_start = DeliveryState::Received(ResumePoint::default());
+        let resumed = delivery.resumed.then_some(from_start);
         ResumableTag {
             tag: tag_of(delivery.acquisition()),
             resumed,

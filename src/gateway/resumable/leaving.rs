@@ -44,7 +44,7 @@ impl Gateway {
         let LinkKind::Publisher(publisher) = &mut link.kind else {
             return;
         };
-        let Some(resumable) = publisher.resumable.take() else {
+        let Some(mut resumable) = publisher.resumable.take() else {
             return;
         };
         let (end, closing) = if by_peer {
@@ -61,6 +61,7 @@ impl Gateway {
             LinkEnd::Detached | LinkEnd::SessionEnded | LinkEnd::ConnectionClosed => {
                 let begins = resumable.expiry.begins(end).then_some(now);
                 resumable.link.suspend(resumable.owner, begins);
+                resumable.leave_begun();
             }
         }
         let session = link.session;
@@ -110,19 +111,24 @@ impl Gateway {
     }
 
     /// Suspends all links that outlive their connection, which is gone.
-    pub(in crate::gateway) fn suspend_resumable(&self, now: Millis) {
-        let attached = self.links.iter().filter_map(|link| match &link.kind {
-            LinkKind::Publisher(publisher) => publisher.resumable.as_deref(),
-            LinkKind::Consumer(_)
-            | LinkKind::Controller(_)
-            | LinkKind::Request(_)
-            | LinkKind::Response(_)
-            | LinkKind::PutToken(_)
-            | LinkKind::TokenStatus(_) => None,
-        });
-        let departed = self.departed.iter().map(|departed| &*departed.resumable);
+    pub(in crate::gateway) fn suspend_resumable(&mut self, now: Millis) {
+        let attached = self
+            .links
+            .iter_mut()
+            .filter_map(|link| match &mut link.kind {
+                LinkKind::Publisher(publisher) => publisher.resumable.as_deref_mut(),
+                LinkKind::Consumer(_)
+                | LinkKind::Controller(_)
+                | LinkKind::Request(_)
+                | LinkKind::Response(_)
+                | LinkKind::PutToken(_)
+                | LinkKind::TokenStatus(_) => None,
+            });
+        let departed = self.departed.iter_mut();
+        let departed = departed.map(|departed| &mut *departed.resumable);
         for resumable in attached.chain(departed) {
             resumable.link.suspend(resumable.owner, Some(now));
+            resumable.leave_begun();
         }
     }
 

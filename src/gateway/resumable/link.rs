@@ -14,10 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::begun::Begun;
 use super::table::Wanted;
 use crate::base::limits::{
     RESUMABLE_DELIVERIES_MAX, RESUMABLE_DELIVERIES_MIN, RESUMABLE_DELIVERY_BYTES,
-    RESUMABLE_USER_BYTES_MAX,
+    RESUMABLE_PARTIALS_USER_BYTES_MAX, RESUMABLE_USER_BYTES_MAX,
 };
 use crate::base::locks::{RankedMutex, rank};
 #[cfg(test)]
@@ -66,6 +67,22 @@ pub(super) struct OfUser {
     pub(super) links: AtomicU64,
     /// Bytes of the unsettled deliveries of its links, and of those that they have credit for.
     bytes: AtomicU64,
+    /// Bytes of the messages of which a part has arrived.
+    begun_bytes: AtomicU64,
+}
+
+/// A share of what one user may have of messages of which a part has arrived; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    of_user: Arc<OfUser>,
+    bytes: u64,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let begun = &self.of_user.begun_bytes;
+        begun.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug)]
@@ -80,6 +97,8 @@ struct State {
     here: BTreeMap<u32, DeliveryTag>,
     /// Tags of deliveries that are settled, which the journal has to learn.
     settled: BTreeSet<DeliveryTag>,
+    /// What has arrived of the message in the middle of which it was suspended.
+    begun: Option<Box<Begun>>,
     /// Credit that was given last: as many deliveries may come, and count already.
     given: u32,
     charge: Charge,
@@ -149,6 +168,7 @@ impl ResumableLink {
             arrived: BTreeMap::new(),
             here: BTreeMap::new(),
             settled: BTreeSet::new(),
+            begun: None,
             given: 0,
             charge,
         };
@@ -406,6 +426,32 @@ impl ResumableLink {
         }
     }
 
+    /// A share of this size for a message of which a part has arrived, if there is room.
+    pub(super) fn share(&self, bytes: u64) -> Option<Share> {
+        let begun = &self.of_user.begun_bytes;
+        let before = begun.fetch_add(bytes, Ordering::Relaxed);
+        let share = Share {
+            of_user: Arc::clone(&self.of_user),
+            bytes,
+        };
+        (before + bytes <= RESUMABLE_PARTIALS_USER_BYTES_MAX).then_some(share)
+    }
+
+    /// Keeps what has arrived of a message until the link is attached again. Returns what is not kept: that of
+    /// an owner that has lost the link, or what was kept before.
+    pub(super) fn keep_begun(&self, owner: Owner, begun: Box<Begun>) -> Option<Box<Begun>> {
+        let mut state = self.state.lock();
+        match state.place {
+            Place::Suspended { owner: by, .. } if by == owner => state.begun.replace(begun),
+            Place::Suspended { .. } | Place::Attached(_) | Place::Closed => Some(begun),
+        }
+    }
+
+    /// Takes what has arrived of a message.
+    pub(super) fn take_begun(&self) -> Option<Box<Begun>> {
+        self.state.lock().begun.take()
+    }
+
     /// Whether this link of the owner may still be told outcomes, or its end.
     pub(in crate::gateway) fn concerns(&self, owner: Owner) -> bool {
         let state = self.state.lock();
@@ -441,8 +487,8 @@ impl ResumableLink {
         }
     }
 
-    /// Forgets all deliveries.
-    pub(super) fn clear(&self) {
+    /// Forgets all deliveries. Returns what has arrived of a message, to be dropped with no lock held.
+    pub(super) fn clear(&self) -> Option<Box<Begun>> {
         let mut state = self.state.lock();
         state.place = Place::Closed;
         self.set_given(&mut state, 0);
@@ -451,6 +497,7 @@ impl ResumableLink {
             self.remove(&mut state, tag);
         }
         state.arrived.clear();
+        state.begun.take()
     }
 
     /// Notes that the journal is to learn that a delivery is settled.

@@ -6,9 +6,11 @@
 //! may not have arrived. Over a restart of the broker if the target asks for that (`durable` 2,
 //! unsettled-state) and there is a journal: then the core notes with each message what became of it.
 //!
-//! Read first: [`link`], one such link; then [`table`], all of them. What the core keeps of consumers'
+//! Read first: [`link`], one such link; then [`table`], all of them; [`begun`], messages that are cut in the
+//! middle. What the core keeps of consumers'
 //! links is named on the wire in [`consumer`]; their ends are in [`leaving`].
 
+mod begun;
 mod consumer;
 mod leaving;
 mod link;
@@ -35,6 +37,7 @@ use crate::wire::performative::{
     Target, TargetArchetype, Terminus, UnsettledDelivery, unsettled_tags,
 };
 
+use begun::Begun;
 pub(super) use consumer::ConsumerLifetime;
 pub(super) use leaving::{Departed, end_of_detach};
 use link::{Decision, NotTaken, Owner, ResumableLink, ToTell};
@@ -61,6 +64,10 @@ pub(super) struct Resumable {
     expiry: ExpiryPolicy,
     owner: Owner,
     link: Arc<ResumableLink>,
+    /// The message that its publisher may resume in the middle.
+    offered: Option<Box<Begun>>,
+    /// The message that goes on, if what had arrived of it is in memory.
+    front: Option<Box<Begun>>,
 }
 
 impl Resumable {
@@ -136,16 +143,24 @@ impl Gateway {
             link: resumable,
             unsettled,
             stolen_from,
+            begun,
         } = claim;
         let LinkKind::Publisher(publisher) = &mut link.kind else {
             return None;
         };
         let number = resumable.number();
+        let offered = begun.filter(|begun| wanted.names(begun.tag()));
+        let told_begun = offered.as_ref().map(|begun| begun.unsettled());
+        if let Some(begun) = &offered {
+            self.link.expect_resumed(handle, begun.expected());
+        }
         publisher.resumable = Some(Box::new(Resumable {
             key,
             expiry,
             owner,
             link: resumable,
+            offered,
+            front: None,
         }));
         let durable = self.durable;
         let told = unsettled.into_iter().map(|(tag, decision)| {
@@ -153,7 +168,8 @@ impl Gateway {
             let state = known.and_then(|(decision, _)| state_of(&publisher.to, decision));
             (tag, state)
         });
-        let unsettled: Vec<UnsettledDelivery> = told.collect();
+        // First, so that it is told if not all are.
+        let unsettled: Vec<UnsettledDelivery> = told_begun.into_iter().chain(told).collect();
         if let Some(from) = stolen_from {
             self.tell_stolen(from);
         }
@@ -228,6 +244,18 @@ impl Gateway {
             settled,
             payload,
         } = arrived;
+        let payload = match self.links.resumable(handle) {
+            Some(resumable) => resumable.with_front(payload),
+            None => payload,
+        };
+        if settled {
+            let arrived = Arrived {
+                delivery_id,
+                settled,
+                payload,
+            };
+            return self.on_messages(handle, arrived);
+        }
         let generation = self.login.as_ref().map_or(0, Login::generation);
         let Some((id, way)) = self.receive(handle, generation, payload) else {
             return;

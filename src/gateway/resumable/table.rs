@@ -6,6 +6,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::begun::Begun;
 use super::link::{OfUser, Owner, ResumableLink, Undecided};
 use crate::base::limits::{
     RESUMABLE_DELIVERY_BYTES, RESUMABLE_LINKS_MAX, RESUMABLE_LINKS_USER_MAX,
@@ -48,6 +49,24 @@ pub(in crate::gateway) struct Claim {
     pub(in crate::gateway) unsettled: Vec<(DeliveryTag, Undecided)>,
     /// Who had it attached until now, and has lost it.
     pub(in crate::gateway) stolen_from: Option<Owner>,
+    /// What has arrived of the message in the middle of which it ended.
+    pub(in crate::gateway) begun: Option<Box<Begun>>,
+}
+
+impl Wanted {
+    /// Whether the publisher may still know a delivery.
+    pub(super) fn names(&self, tag: &DeliveryTag) -> bool {
+        self.is_incomplete || self.tags.binary_search(tag).is_ok()
+    }
+}
+
+/// What is left of a link that is forgotten. To be dropped with no lock held: it may release a body in the
+/// journal.
+#[derive(Debug)]
+struct Forgotten {
+    /// Its number in the journal, if it has one.
+    number: Option<u64>,
+    _begun: Option<Box<Begun>>,
 }
 
 /// The links of all publishers that outlive their connections.
@@ -83,6 +102,7 @@ impl ResumableLinks {
             let link = Arc::clone(link);
             let (unsettled, stolen_from) = link.attach(owner, wanted);
             return Some(Claim {
+                begun: link.take_begun(),
                 link,
                 unsettled,
                 stolen_from,
@@ -106,6 +126,7 @@ impl ResumableLinks {
             link,
             unsettled: Vec::new(),
             stolen_from: None,
+            begun: None,
         })
     }
 
@@ -144,7 +165,7 @@ impl ResumableLinks {
     ) -> Option<u64> {
         let mut table = self.table.lock();
         table.last_number = table.last_number.max(terms.0);
-        let older = table.remove(&key);
+        let older = table.remove(&key).and_then(|older| older.number);
         let of_user = table.users.entry(key.user.clone()).or_default();
         of_user.links.fetch_add(1, Ordering::Relaxed);
         let kept = (gauge.charge(key.kept_bytes()), Arc::clone(of_user));
@@ -157,7 +178,9 @@ impl ResumableLinks {
     pub(in crate::gateway) fn forget(&self, key: &LinkKey, owner: Owner) -> Option<u64> {
         let mut table = self.table.lock();
         let is_its = table.links.get(key).is_some_and(|link| link.close(owner));
-        is_its.then(|| table.remove(key)).flatten()
+        let forgotten = is_its.then(|| table.remove(key)).flatten();
+        drop(table);
+        forgotten.and_then(|forgotten| forgotten.number)
     }
 
     /// Forgets all links of a vhost or user that was deleted.
@@ -169,9 +192,9 @@ impl ResumableLinks {
         };
         let mut table = self.table.lock();
         let gone: Vec<_> = table.links.keys().filter(goes).cloned().collect();
-        for key in gone {
-            table.remove(&key);
-        }
+        let forgotten: Vec<_> = gone.iter().map(|key| table.remove(key)).collect();
+        drop(table);
+        drop(forgotten);
     }
 
     /// Forgets the links whose time is over. To be called now and then: they take memory until then.
@@ -183,11 +206,16 @@ impl ResumableLinks {
             .filter(|(_, link)| link.is_over(now))
             .map(|(key, _)| key.clone())
             .collect();
-        let numbers = gone.into_iter().filter_map(|key| {
-            let number = table.remove(&key)?;
-            Some((key.vhost, number))
+        let forgotten = gone.into_iter().filter_map(|key| {
+            let forgotten = table.remove(&key)?;
+            Some((key.vhost, forgotten))
         });
-        numbers.collect()
+        let forgotten: Vec<_> = forgotten.collect();
+        drop(table);
+        let numbers = forgotten.into_iter();
+        numbers
+            .filter_map(|(vhost, forgotten)| Some((vhost, forgotten.number?)))
+            .collect()
     }
 }
 
@@ -209,15 +237,18 @@ impl ResumableLinks {
 }
 
 impl Table {
-    /// Forgets a link. Returns its number in the journal, if it has one.
-    fn remove(&mut self, key: &LinkKey) -> Option<u64> {
+    /// Forgets a link.
+    fn remove(&mut self, key: &LinkKey) -> Option<Forgotten> {
         let link = self.links.remove(key)?;
-        link.clear();
+        let begun = link.clear();
         if let Entry::Occupied(of_user) = self.users.entry(key.user.clone())
             && of_user.get().links.fetch_sub(1, Ordering::Relaxed) == 1
         {
             of_user.remove();
         }
-        link.number()
+        Some(Forgotten {
+            number: link.number(),
+            _begun: begun,
+        })
     }
 }

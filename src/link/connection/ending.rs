@@ -132,8 +132,15 @@ impl Connection {
             return None;
         }
         let mut fates = Fates::default();
-        let handles: Vec<u32> = session.handles().map(|(handle, _)| handle).collect();
-        for handle in handles {
+        let handles = session.handles();
+        let handles: Vec<_> = handles
+            .map(|(handle, link)| (handle, session.link_handle(handle, link)))
+            .collect();
+        for (handle, link) in handles {
+            let unfinished = session.link_mut(handle);
+            let unfinished = unfinished.and_then(|state| state.take_unfinished(link));
+            let unfinished = unfinished.map(|it| Event::Unfinished(Box::new(it)));
+            self.events.extend(unfinished);
             let begun = session.link_mut(handle).and_then(Link::take_transaction);
             let lost = begun.map(|txn_id| Event::WorkLost { txn_id });
             self.events.extend(lost);

@@ -156,6 +156,9 @@ impl Connection {
                 self.events.push_back(Event::DetachAnswered { link });
             }
         } else {
+            if !detach.closed {
+                self.tell_unfinished(link);
+            }
             let fates = self.undo_link(channel, handle);
             self.seal();
             self.stage_detach(channel, handle, detach.closed, None);
@@ -183,6 +186,18 @@ impl Connection {
         if let Some(link) = session.link(handle) {
             let link = session.link_handle(handle, link);
             self.detach(link, true, Some(violation.error()));
+        }
+    }
+
+    /// Reports the delivery that has begun on a link, if the peer may resume it.
+    fn tell_unfinished(&mut self, handle: LinkHandle) {
+        if let Some(LinkContext {
+            session, events, ..
+        }) = self.find(handle)
+            && let Some(link) = session.link_mut(handle.handle)
+            && let Some(unfinished) = link.take_unfinished(handle)
+        {
+            events.push_back(Event::Unfinished(Box::new(unfinished)));
         }
     }
 

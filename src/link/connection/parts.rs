@@ -6,8 +6,8 @@ use bytes::Bytes;
 use super::send::admit;
 use super::{Connection, LinkContext, Sending, Unsendable};
 use crate::base::uncount;
-use crate::link::LinkHandle;
 use crate::link::link::QueuedMessage;
+use crate::link::{Expected, LinkHandle, Unfinished};
 use crate::wire::performative::ResumableTag;
 
 /// Incoming deliveries.
@@ -57,6 +57,39 @@ impl Connection {
         let link = session.and_then(|session| session.link_mut(handle.handle));
         if let Some(partial) = link.and_then(|link| link.partial.as_mut()) {
             partial.keep();
+        }
+    }
+}
+
+/// Deliveries that are resumed in the middle.
+impl Connection {
+    /// What the peer may resume of all that had begun to arrive, as [`Event::Unfinished`] reports it of a link or
+    /// session that ends: for an owner whose connection is gone.
+    ///
+    /// [`Event::Unfinished`]: crate::link::Event::Unfinished
+    pub fn unfinished(&mut self) -> Vec<Unfinished> {
+        let mut all = Vec::new();
+        for session in self.sessions.iter_mut().flatten() {
+            let handles = session.handles();
+            let links: Vec<_> = handles
+                .map(|(handle, link)| (handle, session.link_handle(handle, link)))
+                .collect();
+            let unfinished = links
+                .into_iter()
+                .filter_map(|(handle, link)| session.link_mut(handle)?.take_unfinished(link));
+            all.extend(unfinished);
+        }
+        all
+    }
+
+    /// Has a delivery go on that had begun before the link was attached, if the peer resumes it: to be
+    /// called before the attach is answered, with its state among the unsettled deliveries of the answer.
+    /// [`Event::Continued`](crate::link::Event::Continued) says that it does; what had arrived of it is the
+    /// owner's to put in front of the rest. [AMQP 2.6.13]
+    pub fn expect_resumed(&mut self, handle: LinkHandle, expected: Expected) {
+        let session = self.find(handle).map(|found| found.session);
+        if let Some(link) = session.and_then(|session| session.link_mut(handle.handle)) {
+            link.expected = Some(Box::new(expected));
         }
     }
 }

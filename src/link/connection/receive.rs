@@ -1,5 +1,7 @@
 //! Incoming transfers, frame by frame. [AMQP 2.6.12, 2.6.14, 2.7.5]
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 
 use super::{Connection, LinkContext};
@@ -77,8 +79,9 @@ impl Connection {
             .and_then(|link| link.partial.take());
         let mut partial = match begun {
             Some(partial) => partial,
-            None => begin_delivery(session, handle.handle, transfer)?,
+            None => begin_delivery((session, events), handle, transfer, &payload)?,
         };
+        let payload = partial.new_bytes(payload);
         let Some(link) = session.link_mut(handle.handle) else {
             invariant!(broken, "a link on which a delivery arrives is there");
             return Ok(());
@@ -110,7 +113,7 @@ impl Connection {
             return check_budget(*partial_bytes, budget, link.message_bytes_max);
         }
         let (delivery_id, settled) = (partial.delivery_id, partial.settled);
-        let is_tagged = link.is_resumable && !settled;
+        let is_tagged = link.is_resumable && (!settled || partial.is_continued);
         if let Some(mut receiving) = session.receiving(handle.handle) {
             receiving.finish(delivery_id, settled, partial.second);
         }
@@ -208,8 +211,12 @@ fn check_fragment(
     {
         return Err(Violation::TransactionChanged);
     }
+    if partial.is_continued && partial.txn_id.is_some() {
+        return Err(Violation::TransactionChanged);
+    }
     if !transfer.more {
         link.check_settled(partial.settled)?;
+        partial.check_complete()?;
     }
     link.check_size(partial.bytes + payload_bytes as u64)
 }
@@ -232,12 +239,13 @@ fn receiving(session: &Session, handle_in: u32) -> Result<Option<LinkHandle>, Vi
 
 /// Checks the first transfer of a delivery and counts the delivery.
 fn begin_delivery(
-    session: &mut Session,
-    handle: u32,
+    (session, events): (&mut Session, &mut VecDeque<Event>),
+    handle: LinkHandle,
     transfer: &Transfer,
+    payload: &[u8],
 ) -> Result<Partial, Violation> {
     let delivery_id = transfer.delivery_id.ok_or(Violation::DeliveryIdMissing)?;
-    let Some(mut receiving) = session.receiving(handle) else {
+    let Some(mut receiving) = session.receiving(handle.handle) else {
         return Err(Violation::TransferLimit);
     };
     if let Err(violation) = receiving.begin(delivery_id) {
@@ -254,7 +262,21 @@ fn begin_delivery(
     let second = receiving
         .link
         .is_second(transfer.rcv_settle_mode.as_ref())?;
-    Ok(Partial::new(transfer, delivery_id, second))
+    let partial = Partial::new(transfer, delivery_id, second);
+    let expected = receiving.link.expected.as_deref();
+    if expected.is_none_or(|expected| expected.tag != transfer.tag) {
+        return Ok(partial);
+    }
+    let resumed = receiving.link.resumes(transfer, payload)?;
+    receiving.link.expected = None;
+    events.push_back(Event::Continued {
+        link: handle,
+        is_resumed: resumed.is_some(),
+    });
+    Ok(match resumed {
+        Some((bytes, again)) => partial.continued(bytes, again),
+        None => partial,
+    })
 }
 
 /// Checks the incomplete deliveries of the connection against its budget: one message of the

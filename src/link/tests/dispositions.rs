@@ -9,7 +9,7 @@ use super::transfers::transfers;
 use crate::base::Serial;
 use crate::link::{Event, SessionHandle};
 use crate::wire::performative::{
-    DeliveryState, Disposition, Performative, ReceiverSettleMode, Role, Transfer,
+    DeliveryState, Disposition, Performative, ReceiverSettleMode, ResumePoint, Role, Transfer,
 };
 
 fn disposition(role: Role, first: u32, last: u32, settled: bool) -> Disposition {
@@ -113,10 +113,7 @@ fn dispositions_of_unknown_deliveries_are_ignored_and_bad_states_end_the_session
 // ended the session, as in RabbitMQ; `received` is what a client says that resumes later.
 #[test]
 fn what_is_settled_without_an_outcome_takes_the_default_outcome_and_received_changes_nothing() {
-    let received = DeliveryState::Received {
-        section_number: 0,
-        section_offset: 0,
-    };
+    let received = DeliveryState::Received(ResumePoint::default());
     for state in [None, Some(received)] {
         let (mut raw, link) = Raw::receiving(10);
         send(&mut raw.server, link, 1, b"x");

@@ -31,7 +31,7 @@ pub use flow::{Flow, LinkFlow};
 pub use performatives::{
     Attach, Begin, Close, Detach, DistributionMode, End, Open, Source, Target, TargetArchetype,
 };
-pub use state::DeliveryState;
+pub use state::{DeliveryState, ResumePoint};
 pub use types::{
     AmqpError, ChannelMax, ConnectionError, Error, Fields, Handle, LinkError, MaxFrameSize,
     ReceiverSettleMode, Role, SenderSettleMode, SessionError, Symbol, TransactionError,

@@ -7,17 +7,21 @@ use bytes::Bytes;
 use super::{Error, codes, composite, fields, performatives};
 use crate::wire::{self, DecodeError, Described, Fields, Reader};
 
+/// A place in a message: where it goes on when its delivery is resumed. [AMQP 3.4.1]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct ResumePoint {
+    /// Number of the section, from 0.
+    pub section_number: u32,
+    /// Offset of the byte in the section, its descriptor included.
+    pub section_offset: u64,
+}
+
 /// The state of a delivery at one end. [AMQP 2.7.6, 3.4]
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DeliveryState {
     /// A part of it has arrived; not an outcome. [AMQP 3.4.1]
-    Received {
-        /// Number of the section with the first byte that has not arrived.
-        section_number: u32,
-        /// Offset of that byte in the section.
-        section_offset: u64,
-    },
+    Received(ResumePoint),
     /// The receiver has processed it. [AMQP 3.4.2]
     Accepted,
     /// The receiver cannot process it. [AMQP 3.4.3]
@@ -84,12 +88,10 @@ impl DeliveryState {
             codes::MODIFIED => Self::read_modified(value.list()?),
             codes::RECEIVED => {
                 let mut list = value.list()?;
-                let section_number = fields::required(list.uint()?, "section-number")?;
-                let section_offset = fields::required(list.ulong()?, "section-offset")?;
-                Ok(Self::Received {
-                    section_number,
-                    section_offset,
-                })
+                Ok(Self::Received(ResumePoint {
+                    section_number: fields::required(list.uint()?, "section-number")?,
+                    section_offset: fields::required(list.ulong()?, "section-offset")?,
+                }))
             }
             codes::DECLARED => {
                 let txn_id = fields::required(value.list()?.binary()?, "txn-id")?;
@@ -159,13 +161,10 @@ impl DeliveryState {
                     3
                 });
             }
-            Self::Received {
-                section_number,
-                section_offset,
-            } => {
+            Self::Received(point) => {
                 write_list(out, codes::RECEIVED, |out| {
-                    wire::write_uint(out, *section_number);
-                    wire::write_ulong(out, *section_offset);
+                    wire::write_uint(out, point.section_number);
+                    wire::write_ulong(out, point.section_offset);
                     2
                 });
             }

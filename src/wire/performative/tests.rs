@@ -4,8 +4,9 @@ use bytes::Bytes;
 
 use super::{
     Attach, AttachAnswer, AttachFields, AttachFrame, DeliveryState, Disposition, Fields,
-    FirstTransfer, Flow, LinkFlow, Performative, ReceiverSettleMode, Role, SenderSettleMode,
-    Symbol, TargetArchetype, Terminus, Transfer, decode, describe, encode, error, write_transfer,
+    FirstTransfer, Flow, LinkFlow, Performative, ReceiverSettleMode, ResumePoint, Role,
+    SenderSettleMode, Symbol, TargetArchetype, Terminus, Transfer, decode, describe, encode, error,
+    write_transfer,
 };
 use crate::base::Serial;
 use crate::wire::frame::FrameHeader;
@@ -74,6 +75,7 @@ fn hot_performatives_survive_a_round_trip() {
         more: true,
         rcv_settle_mode: Some(ReceiverSettleMode::Second),
         resume: true,
+        resumes_at: None,
         aborted: true,
         txn_id: None,
     }));
@@ -103,10 +105,10 @@ fn states_survive_a_round_trip() {
             undeliverable_here: None,
             message_annotations: None,
         },
-        DeliveryState::Received {
+        DeliveryState::Received(ResumePoint {
             section_number: 1,
             section_offset: 2,
-        },
+        }),
         DeliveryState::Declared {
             txn_id: Bytes::from_static(b"t"),
         },
@@ -709,6 +711,41 @@ fn a_transfer_in_a_transaction_survives_a_round_trip() {
         txn_id: Some(Box::from(*b"txn")),
         ..Transfer::default()
     }));
+}
+
+// [AMQP 2.6.13, 3.4.1]
+#[test]
+fn where_a_resumed_delivery_goes_on_is_read_from_its_first_transfer_only() {
+    let resumed = Transfer {
+        delivery_id: Some(Serial(1)),
+        tag_bytes: Some(3),
+        tag: wire::performative::DeliveryTag::new(b"tag").unwrap(),
+        resume: true,
+        resumes_at: Some(Box::new(ResumePoint {
+            section_number: 3,
+            section_offset: 70_000,
+        })),
+        ..Transfer::default()
+    };
+    survives(&Performative::Transfer(resumed.clone()));
+    let mut out = Vec::new();
+    let anew = Transfer {
+        resume: false,
+        ..resumed
+    };
+    encode(&mut out, &Performative::Transfer(anew));
+    let Ok((Performative::Transfer(read), _)) = decode(&out) else {
+        panic!("a transfer");
+    };
+    assert_eq!(
+        read.resumes_at, None,
+        "only a delivery that is resumed has one"
+    );
+    let incomplete = described(0x23, vec![Value::Uint(1)]);
+    let mut fields = vec![Value::Uint(0), Value::Uint(1)];
+    fields.extend(std::iter::repeat_n(Value::Null, 5));
+    fields.extend([incomplete, Value::Bool(true)]);
+    assert!(decode(&list(0x14, &fields)).is_err(), "no section-offset");
 }
 
 // [AMQP 4.5.1] A coordinator with its capabilities, of the controller and in the answer.

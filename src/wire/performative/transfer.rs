@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{DeliveryState, DeliveryTag, ReceiverSettleMode, codes};
+use super::{DeliveryState, DeliveryTag, ReceiverSettleMode, ResumePoint, codes};
 use crate::base::Serial;
 use crate::base::limits::DELIVERY_TAG_BYTES_MAX;
 use crate::wire::fast_path::{FastFields, NotFast};
@@ -31,6 +31,8 @@ pub struct Transfer {
     pub rcv_settle_mode: Option<ReceiverSettleMode>,
     /// Whether it resumes a delivery from before the link was attached. [AMQP 2.6.13]
     pub resume: bool,
+    /// Where the message goes on with this transfer, if it is resumed and its state says so. [AMQP 3.4.1]
+    pub resumes_at: Option<Box<ResumePoint>>,
     /// Whether the delivery is aborted; its payload is ignored.
     pub aborted: bool,
     /// The transaction that it is a part of, if its state says so. [AMQP 4.4.1]
@@ -81,7 +83,7 @@ impl From<CommonFields<'_>> for Transfer {
 
 impl Transfer {
     /// Reads the fields of a transfer. Hints are skipped, and so are states, which are not
-    /// negotiated in transfers, but for the transaction that one names.
+    /// negotiated in transfers, but for the transaction that one names, and where a resumed message goes on.
     pub(super) fn read(list: Fields<'_>) -> Result<Self, DecodeError> {
         match CommonFields::read(FastFields::new(list.rest(), list.left())) {
             Ok(common) => Ok(common.into()),
@@ -107,11 +109,16 @@ impl Transfer {
                 });
             }
         };
-        let txn_id = match list.raw()? {
+        let state = list.raw()?;
+        let txn_id = match state {
             Some(state) => transaction_of(state)?,
             None => None,
         };
         let resume = list.bool()?.unwrap_or(false);
+        let resumes_at = match state.filter(|_| resume) {
+            Some(state) => point_of(state)?.map(Box::new),
+            None => None,
+        };
         let aborted = list.bool()?.unwrap_or(false);
         Ok(Self {
             handle,
@@ -123,6 +130,7 @@ impl Transfer {
             more,
             rcv_settle_mode,
             resume,
+            resumes_at,
             aborted,
             txn_id,
         })
@@ -158,9 +166,10 @@ impl Transfer {
             Some(ReceiverSettleMode::First) => wire::write_ubyte(out, 0),
             Some(ReceiverSettleMode::Second) => wire::write_ubyte(out, 1),
         }
-        match &self.txn_id {
-            None => wire::write_null(out),
-            Some(txn_id) => {
+        match (&self.txn_id, &self.resumes_at) {
+            (None, None) => wire::write_null(out),
+            (None, Some(point)) => DeliveryState::Received(**point).write(out),
+            (Some(txn_id), _) => {
                 let txn_id = Bytes::copy_from_slice(txn_id);
                 let state = DeliveryState::Transactional {
                     txn_id,
@@ -185,6 +194,20 @@ fn transaction_of(state: &[u8]) -> Result<Option<Box<[u8]>>, DecodeError> {
     }
     let txn_id = described.value.list()?.binary()?;
     super::fields::required(txn_id, "txn-id of transfer").map(|id| Some(Box::from(id)))
+}
+
+/// The place that a transfer's state names; any other state is not looked at.
+fn point_of(state: &[u8]) -> Result<Option<ResumePoint>, DecodeError> {
+    let Ok(described) = Reader::new(state).described() else {
+        return Ok(None);
+    };
+    if codes::number(described.descriptor) != codes::RECEIVED {
+        return Ok(None);
+    }
+    match DeliveryState::read(described)? {
+        DeliveryState::Received(point) => Ok(Some(point)),
+        _ => Ok(None),
+    }
 }
 
 /// A frame with a complete delivery and only the most common fields, in the most common encoding: a

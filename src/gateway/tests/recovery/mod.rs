@@ -3,6 +3,7 @@
 mod consumers;
 mod cuts;
 mod durable_consumers;
+mod partials;
 mod restarts;
 mod world;
 
@@ -109,25 +110,6 @@ fn an_outcome_that_the_line_lost_is_told_in_the_map_and_when_it_is_resumed() {
     let third = world.line("c");
     let answer = world.attach(third, &kept(&[b"a"]));
     assert_eq!(unsettled(&answer), BTreeMap::new());
-}
-
-#[test]
-fn a_message_that_did_not_arrive_whole_is_in_no_map_and_is_sent_again() {
-    let mut world = World::new();
-    let first = world.line("c");
-    world.attach(first, &kept(&[]));
-    let begun = Transfer {
-        more: true,
-        ..transfer(0, b"a")
-    };
-    world.transfer(first, &begun, b"half");
-    world.cut(first);
-    let second = world.line("c");
-    let answer = world.attach(second, &kept(&[b"a"]));
-    assert_eq!(unsettled(&answer), BTreeMap::new());
-    world.send(second, 0, b"a");
-    assert_eq!(world.outcomes(second), [(0, DeliveryState::Accepted)]);
-    assert_eq!(world.ready(), 1);
 }
 
 #[test]

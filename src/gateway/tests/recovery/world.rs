@@ -40,7 +40,10 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new() -> Self {
-        let mut scene = Scene::with(options());
+        Self::of(Scene::with(options()))
+    }
+
+    pub(super) fn of(mut scene: Scene) -> Self {
         scene.queue("q", &[("x-queue-type", Value::string("quorum"))]);
         Self {
             scene,
@@ -252,6 +255,12 @@ impl World {
         };
         let frame = Performative::Transfer(transfer.clone());
         self.write(line, 0, &frame, &payload);
+        self.drive();
+    }
+
+    /// Writes a transfer with these bytes of a message.
+    pub(super) fn part(&mut self, line: usize, transfer: &Transfer, bytes: &[u8]) {
+        self.write(line, 0, &Performative::Transfer(transfer.clone()), bytes);
         self.drive();
     }
 
