@@ -46,6 +46,8 @@ pub(crate) enum Plant {
     ProgressNotTold,
     /// A link that outlived its connection does not know the publishes of before.
     OutcomesForgotten,
+    /// What had arrived of a message is forgotten when it goes on.
+    FrontForgotten,
     /// A consumer that may come back holds nothing.
     HeldNotKept,
     /// A message on a link that outlives the broker is inserted by one record, and decided by the next.
@@ -67,7 +69,7 @@ pub(crate) enum Plant {
 
 impl Plant {
     /// The faults that simulations of whole brokers find, in the order of declaration.
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,
         Self::CheckpointForgetsHeld,
@@ -88,6 +90,7 @@ impl Plant {
         Self::OnDiskNotLearned,
         Self::ProgressNotTold,
         Self::OutcomesForgotten,
+        Self::FrontForgotten,
         Self::HeldNotKept,
         Self::DecidedApart,
         Self::CheckpointForgetsLinks,

@@ -47,7 +47,13 @@ impl Gateway {
             },
         };
         let settled = consumer.settled;
-        let tag = consumer.lifetime.map(|_| ConsumerLifetime::tag(delivery));
+        let rest = if delivery.resumed {
+            consumer.rest_of(delivery)
+        } else {
+            None
+        };
+        let tag = consumer.lifetime;
+        let tag = tag.map(|_| ConsumerLifetime::tag(delivery, rest));
         let token = self.sent.insert(delivery.consumer, delivery.position);
         let sending = Sending {
             token,
@@ -57,7 +63,9 @@ impl Gateway {
             bare: delivery.message.bare(),
             tag: tag.as_ref(),
         };
-        let sent = if let Some(body) = delivery.message.blob() {
+        let sent = if let Some(rest) = rest {
+            self.send_rest(handle, sending, (delivery, rest))
+        } else if let Some(body) = delivery.message.blob() {
             let mut prefix = std::mem::take(&mut self.prefix);
             let sending = Sending {
                 prefix: prefix.of(&delivery.message, &view),

@@ -13,9 +13,10 @@ use crate::base::limits::LINK_OVERHEAD_BYTES;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConsumerId, Map, Name, Position, PublisherId, Seed, Serial, invariant, uncount};
+use crate::broker::recovery::Acquisition;
 use crate::deaths::{Encoding, Evidence, EvidenceLevel};
 use crate::link::{LinkHandle, SessionHandle};
-use crate::wire::performative::DeliveryState;
+use crate::wire::performative::{DeliveryState, ResumePoint};
 
 /// Id of a link in the core: its slot in the low bits, a number that is never reused above.
 ///
@@ -112,6 +113,8 @@ pub(super) struct Consumer {
     pub(super) subscription: Option<Box<Subscription>>,
     /// How its link outlives its connection; none: not at all.
     pub(super) lifetime: Option<ConsumerLifetime>,
+    /// The delivery of which a part had arrived when the link ended, and where it goes on.
+    pub(super) begun: Option<Box<(Acquisition, ResumePoint)>>,
 }
 
 /// One half of a management pair.

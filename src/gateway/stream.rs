@@ -11,6 +11,7 @@ use super::work::Work;
 use crate::base::{ConsumerId, Lsn, Now, Position};
 use crate::broker::{Command, Delivery, DropCause};
 use crate::link::{LinkHandle, Sending, Unsendable};
+use crate::store::PIECE_BYTES_MAX;
 
 /// The messages of one connection that are being read back.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ struct Stream {
     body: Arc<Lsn>,
     /// Index of the next piece.
     piece: usize,
+    /// Bytes of that piece that are not sent.
+    skipped_bytes: usize,
     bytes_left: u64,
 }
 
@@ -56,11 +59,22 @@ impl Gateway {
         &mut self,
         handle: LinkHandle,
         sending: Sending<'_>,
+        message: (&Delivery, &Arc<Lsn>),
+    ) -> Result<(), Unsendable> {
+        self.stream_from(handle, sending, message, 0)
+    }
+
+    /// Sends such a message from this byte of its bare bytes on.
+    pub(super) fn stream_from(
+        &mut self,
+        handle: LinkHandle,
+        sending: Sending<'_>,
         (delivery, body): (&Delivery, &Arc<Lsn>),
+        offset: usize,
     ) -> Result<(), Unsendable> {
         self.streams.last += 1;
         let number = self.streams.last;
-        let bytes_left = delivery.message.bare_len() as u64;
+        let bytes_left = (delivery.message.bare_len() - offset) as u64;
         self.link
             .send_stream(handle, sending, (number, bytes_left))?;
         self.streams.list.push(Stream {
@@ -69,7 +83,8 @@ impl Gateway {
             consumer: delivery.consumer,
             position: delivery.position,
             body: Arc::clone(body),
-            piece: 0,
+            piece: offset / PIECE_BYTES_MAX,
+            skipped_bytes: offset % PIECE_BYTES_MAX,
             bytes_left,
         });
         Ok(())
@@ -97,10 +112,10 @@ impl Gateway {
             return;
         };
         let link = stream.link;
-        let bytes = bytes.filter(|bytes| {
-            let count = bytes.len() as u64;
-            count > 0 && count <= stream.bytes_left
-        });
+        let skipped = std::mem::take(&mut stream.skipped_bytes);
+        let bytes = bytes.filter(|bytes| bytes.len() > skipped);
+        let bytes = bytes.map(|bytes| bytes.slice(skipped..));
+        let bytes = bytes.filter(|bytes| bytes.len() as u64 <= stream.bytes_left);
         if let Some(bytes) = bytes {
             stream.piece += 1;
             stream.bytes_left -= bytes.len() as u64;

@@ -345,6 +345,7 @@ impl Gateway {
             evidence: self.evidence(&attach.name),
             subscription: None,
             lifetime: None,
+            begun: None,
         })
     }
 

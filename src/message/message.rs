@@ -238,6 +238,34 @@ impl Message {
         self.ends.application_properties as usize
     }
 
+    /// Where in the bare message a receiver goes on that has all in front of this byte of this of its sections;
+    /// earlier where that is not known. Returns the section, the offset in it, and that in the bare message.
+    /// [AMQP 3.4.1]
+    pub fn bare_point(&self, section: u32, offset: u64) -> (u32, u64, usize) {
+        let Ends {
+            properties,
+            application_properties,
+            body,
+        } = self.ends;
+        // Sections of a body behind its first one are not looked for.
+        let sections = [
+            (0, properties),
+            (properties, application_properties),
+            (application_properties, body),
+        ];
+        let sections = sections.into_iter().filter(|(start, end)| start < end);
+        let mut last = (0, 0, 0);
+        for (number, (start, end)) in (0..).zip(sections) {
+            last = (number, 0, start as usize);
+            if number == section {
+                let length = u64::from(end - start);
+                let within = offset.min(length);
+                return (number, within, start as usize + within as usize);
+            }
+        }
+        last
+    }
+
     /// The encoded body sections, as received.
     pub fn body(&self) -> &[u8] {
         self.section(self.ends.application_properties, self.ends.body)

@@ -30,7 +30,7 @@ pub use error::{MessageError, StoredMessageError};
 pub use fuzz::fuzz_message;
 pub use looking::LookedAt;
 pub use message::{Message, Route};
-pub use view::{DeliveryView, Prefix};
+pub use view::{DeliveryView, PREFIX_SECTIONS, Prefix};
 
 #[cfg(test)]
 mod tests;

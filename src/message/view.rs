@@ -29,6 +29,9 @@ pub struct DeliveryView<'a> {
     pub deaths: DeathsView<'a>,
 }
 
+/// Number of sections that a delivery has in front of the bare message: always both.
+pub const PREFIX_SECTIONS: u32 = 2;
+
 impl Message {
     /// Appends the header and message-annotations sections of one delivery; [`Message::bare`] follows
     /// them on the wire. [dead-lettering parts 3, 5]

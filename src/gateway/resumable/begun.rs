@@ -17,6 +17,8 @@ use super::{Gateway, Resumable};
 use crate::base::limits::{
     MESSAGE_JOIN_BYTES_MAX, RESUMABLE_PARTIAL_BYTES_MAX, RESUMABLE_SECTIONS_MAX,
 };
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{Charge, invariant};
 use crate::gateway::links::{Link, LinkKind};
 use crate::gateway::publisher::Publisher;
@@ -121,6 +123,10 @@ impl Resumable {
             return payload;
         };
         self.front = None;
+        #[cfg(test)]
+        if is_planted(Plant::FrontForgotten) {
+            return payload;
+        }
         let parts = match payload {
             Payload::Whole(rest) => vec![front, rest],
             Payload::Parts(rest) => std::iter::once(front).chain(rest).collect(),

@@ -13,7 +13,8 @@ use crate::broker::Delivery;
 use crate::broker::recovery::{Acquisition, ExpiryPolicy, Kept, LinkKey, Recovered, Recovery};
 use crate::gateway::consumer::outcome;
 use crate::gateway::links::{Consumer, LinkKind};
-use crate::link::LinkHandle;
+use crate::link::{LinkHandle, Sending, Unsendable};
+use crate::message::PREFIX_SECTIONS;
 use crate::wire::performative::{
     Attach, AttachAnswer, DeliveryState, DeliveryTag, Error, ResumableTag, ResumePoint, Symbol,
     Terminus, TerminusLifetime, UnsettledDelivery, unsettled_deliveries,
@@ -43,15 +44,48 @@ pub(super) fn lifetime(
 }
 
 impl ConsumerLifetime {
-    /// The delivery-tag of a message, and whether it is sent again.
-    pub(in crate::gateway) fn tag(delivery: &Delivery) -> ResumableTag {
-        // It is sent from its beginning. [AMQP 3.4.1]
-        let from_start = DeliveryState::Received(ResumePoint::default());
-        let resumed = delivery.resumed.then_some(from_start);
+    /// The delivery-tag of a message, and where it goes on if it is sent again. [AMQP 3.4.1]
+    pub(in crate::gateway) fn tag(delivery: &Delivery, rest: Option<Rest>) -> ResumableTag {
+        let at = rest.map_or_else(ResumePoint::default, |rest| rest.at);
         ResumableTag {
             tag: tag_of(delivery.acquisition()),
-            resumed,
+            resumed: delivery.resumed.then_some(DeliveryState::Received(at)),
         }
+    }
+}
+
+/// What is sent again of a delivery of which a part had arrived.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::gateway) struct Rest {
+    at: ResumePoint,
+    /// Where it begins in the bare message.
+    offset: usize,
+}
+
+/// The delivery of a consumer's map that had arrived up to its bare message, at least: header and annotations are
+/// made for each transfer, and sent from their beginning. One link has one such delivery, at most.
+fn begun((tag, state): &UnsettledDelivery) -> Option<Box<(Acquisition, ResumePoint)>> {
+    match state {
+        Some(DeliveryState::Received(point)) if point.section_number >= PREFIX_SECTIONS => {
+            Some(Box::new((acquisition_of(tag)?, *point)))
+        }
+        _ => None,
+    }
+}
+
+impl Consumer {
+    /// What is to be sent of a delivery that is sent again; none: all of it.
+    pub(in crate::gateway) fn rest_of(&mut self, delivery: &Delivery) -> Option<Rest> {
+        let of_it = |begun: &mut Box<(Acquisition, ResumePoint)>| begun.0 == delivery.acquisition();
+        let (_, point) = *self.begun.take_if(of_it)?;
+        let section = point.section_number - PREFIX_SECTIONS;
+        let message = &delivery.message;
+        let (section, section_offset, offset) = message.bare_point(section, point.section_offset);
+        let at = ResumePoint {
+            section_number: PREFIX_SECTIONS + section,
+            section_offset,
+        };
+        Some(Rest { at, offset })
     }
 }
 
@@ -78,6 +112,32 @@ fn acquisition_of(tag: &DeliveryTag) -> Option<Acquisition> {
 }
 
 impl Gateway {
+    /// Sends the rest of a delivery of which a part had arrived.
+    #[cold]
+    pub(in crate::gateway) fn send_rest(
+        &mut self,
+        handle: LinkHandle,
+        sending: Sending<'_>,
+        (delivery, Rest { offset, .. }): (&Delivery, Rest),
+    ) -> Result<(), Unsendable> {
+        if let Some(body) = delivery.message.blob()
+            && offset < delivery.message.bare_len()
+        {
+            return self.stream_from(handle, sending, (delivery, body), offset);
+        }
+        let front = delivery.message.bare();
+        let bare = front.get(offset..).unwrap_or_default();
+        let mut skip = offset.saturating_sub(front.len());
+        let mut parts = delivery.message.rest().to_vec();
+        for part in &mut parts {
+            let skipped = skip.min(part.len());
+            *part = part.slice(skipped..);
+            skip -= skipped;
+        }
+        let sending = Sending { bare, ..sending };
+        self.link.send_parts(handle, sending, &parts)
+    }
+
     /// What the attach of a consumer asks for beyond its connection; none: nothing, or nothing that can be
     /// kept.
     pub(in crate::gateway) fn asked_recovery(
@@ -100,8 +160,10 @@ impl Gateway {
         let deliveries = map.map(unsettled_deliveries).transpose();
         let deliveries =
             deliveries.map_err(|why| errors::invalid_field(format_args!("unsettled: {why}")))?;
-        let deliveries = deliveries.unwrap_or_default().into_iter();
+        let deliveries = deliveries.unwrap_or_default();
+        consumer.begun = deliveries.iter().find_map(begun);
         let mut known: Vec<_> = deliveries
+            .into_iter()
             .filter_map(|(tag, state)| {
                 let outcome = state.and_then(|state| outcome(consumer, &state));
                 Some((acquisition_of(&tag)?, outcome))

@@ -16,7 +16,7 @@ use crate::wire::performative::{
 pub(super) type Map = BTreeMap<Vec<u8>, Option<DeliveryState>>;
 
 /// The attach of a consumer that is to be kept for a minute, with these deliveries unsettled.
-fn kept(map: &Map) -> Attach {
+pub(super) fn kept(map: &Map) -> Attach {
     lasting_for(Some("connection-close"), 60, map)
 }
 

@@ -1,19 +1,19 @@
 //! Messages in the middle of which the line is cut: they go on where they were. [AMQP 2.6.13, 3.4.1]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use rstest::rstest;
 
-use super::super::support::{BodyStore, Scene, message, section};
-use super::world::{World, kept, transfer, unsettled};
+use super::super::support::{message, section};
+use super::consumers::{self, Map};
+use super::world::{World, kept, lasting, transfer, unsettled};
 use crate::base::limits::{
     RESUMABLE_PARTIAL_BYTES_MAX, RESUMABLE_PARTIALS_USER_BYTES_MAX, STREAMING_BYTES_MIN,
 };
 use crate::broker::registry::{DEFAULT_VHOST, RegistryFact};
 use crate::store::PIECE_BYTES_MAX;
-use crate::wire::Value;
 use crate::wire::performative::{Attach, DeliveryState, ResumePoint, SenderSettleMode, Transfer};
+use crate::wire::{Value, resume_point};
 
 const TAG: &[u8] = b"a";
 
@@ -300,16 +300,11 @@ fn what_the_publisher_does_not_name_or_has_settled_is_not_kept() {
     assert_eq!(again(&mut world).1, None, "nobody waits for its outcome");
 }
 
-fn with_body_store() -> (World, Arc<BodyStore>) {
-    let (scene, bodies) = Scene::with_body_store();
-    (World::of(scene), bodies)
-}
-
 #[test]
 fn a_large_durable_message_goes_on_in_the_journal() {
     let (header, properties, sent) = whole(true, 4 * PIECE_BYTES_MAX);
     let body = header + properties;
-    let (mut world, bodies) = with_body_store();
+    let (mut world, bodies) = World::with_body_store();
     let mut arrived = body + 2 * PIECE_BYTES_MAX + 77;
     cut_after(&mut world, &sent[..arrived]);
     assert!(world.scene.environment.kept().bytes() < 2 * PIECE_BYTES_MAX as u64);
@@ -335,7 +330,7 @@ fn a_large_durable_message_goes_on_in_the_journal() {
 #[test]
 fn what_had_arrived_in_memory_goes_to_the_journal_with_the_rest_if_that_is_large() {
     let (header, properties, sent) = whole(true, 3 * STREAMING_BYTES_MIN);
-    let (mut world, bodies) = with_body_store();
+    let (mut world, bodies) = World::with_body_store();
     cut_after(&mut world, &sent[..100_000]);
     assert_eq!(bodies.look().appended.len(), 0);
     let (line, at) = again(&mut world);
@@ -399,7 +394,7 @@ fn bodies_in_the_journal_are_let_go_with_their_link() {
         "not named",
         "aborted",
     ] {
-        let (mut world, bodies) = with_body_store();
+        let (mut world, bodies) = World::with_body_store();
         cut_after(&mut world, &sent[..3 * PIECE_BYTES_MAX]);
         assert_eq!(
             (bodies.names().len(), bodies.released()),
@@ -430,5 +425,104 @@ fn bodies_in_the_journal_are_let_go_with_their_link() {
             }
         }
         assert_eq!(bodies.released(), bodies.names(), "{case}");
+    }
+}
+
+/// A consumer's first delivery of a message, all of it: its tag and bytes.
+fn received(world: &mut World, sent: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let line = world.line("p");
+    world.attach(line, &lasting(None, 0, &[]));
+    for (number, part) in sent.chunks(20_000).enumerate() {
+        let more = (number + 1) * 20_000 < sent.len();
+        let transfer = Transfer {
+            more,
+            ..transfer(0, TAG)
+        };
+        world.part(line, &transfer, part);
+    }
+    let line = world.line("c");
+    world.attach(line, &consumers::kept(&Map::new()));
+    let got = consumers::take(world, line, 1);
+    let whole = std::mem::take(&mut world.lines[line].payload);
+    world.cut(line);
+    world.drive();
+    (consumers::tag(&got[0]), whole)
+}
+
+/// Attaches a consumer that has a message up to there; returns where it goes on, and its rest.
+fn go_on_receiving(
+    world: &mut World,
+    tag: &[u8],
+    at: ResumePoint,
+) -> (Option<ResumePoint>, Vec<u8>) {
+    let line = world.line("c");
+    let map = Map::from([(tag.to_vec(), Some(DeliveryState::Received(at)))]);
+    let answer = world.attach(line, &consumers::kept(&map));
+    let held = Map::from([(tag.to_vec(), None)]);
+    assert_eq!(unsettled(&answer), held);
+    let got = consumers::take(world, line, 1);
+    assert_eq!(
+        (consumers::tag(&got[0]), got[0].resume),
+        (tag.to_vec(), true)
+    );
+    let rest = std::mem::take(&mut world.lines[line].payload);
+    world.cut(line);
+    world.drive();
+    (got[0].resumes_at.as_deref().copied(), rest)
+}
+
+/// Where a section begins.
+fn section_start(message: &[u8], section: u32) -> usize {
+    let begins = |end: &usize| resume_point(&message[..*end], 9).0 == point(section, 0);
+    (0..=message.len()).find(begins).unwrap()
+}
+
+#[rstest]
+#[case::nothing(point(0, 0), point(0, 0))]
+#[case::in_the_header(point(0, 3), point(0, 0))]
+#[case::in_the_annotations(point(1, 9), point(0, 0))]
+#[case::behind_the_annotations(point(2, 0), point(2, 0))]
+#[case::in_the_properties(point(2, 4), point(2, 4))]
+#[case::in_the_body(point(3, 700), point(3, 700))]
+#[case::in_no_section_of_it(point(5, 700), point(3, 0))]
+fn a_consumer_gets_the_rest_of_a_message_of_which_it_has_a_part(
+    #[case] has: ResumePoint,
+    #[case] expect: ResumePoint,
+) {
+    let (_, _, sent) = whole(true, 2_000);
+    let mut world = World::new();
+    let (tag, whole) = received(&mut world, &sent);
+    let (at, rest) = go_on_receiving(&mut world, &tag, has);
+    assert_eq!(at, Some(expect));
+    let start = section_start(&whole, expect.section_number);
+    let offset = usize::try_from(expect.section_offset).unwrap();
+    assert_eq!(rest, whole[start + offset..]);
+    // It may be cut again, and all be there already.
+    let body = whole.len() - section_start(&whole, 3);
+    let (at, rest) = go_on_receiving(&mut world, &tag, point(3, body as u64));
+    assert_eq!((at, rest.len()), (Some(point(3, body as u64)), 0));
+    let (at, rest) = go_on_receiving(&mut world, &tag, point(0, 0));
+    assert_eq!((at, rest), (Some(point(0, 0)), whole));
+}
+
+#[rstest]
+#[case::in_memory(false, 3 * STREAMING_BYTES_MIN)]
+#[case::in_the_journal(true, 3 * STREAMING_BYTES_MIN)]
+fn a_consumer_gets_the_rest_of_a_large_message(#[case] durable: bool, #[case] bytes: usize) {
+    let (_, _, sent) = whole(durable, bytes);
+    let (mut world, _bodies) = World::with_body_store();
+    let (tag, whole) = received(&mut world, &sent);
+    let body = section_start(&whole, 3);
+    let length = whole.len() - body;
+    for has in [
+        1,
+        PIECE_BYTES_MAX - 1,
+        PIECE_BYTES_MAX + 17,
+        length - 1,
+        length,
+    ] {
+        let (at, rest) = go_on_receiving(&mut world, &tag, point(3, has as u64));
+        assert_eq!(at, Some(point(3, has as u64)));
+        assert!(rest == whole[body + has..], "{has}: {} bytes", rest.len());
     }
 }

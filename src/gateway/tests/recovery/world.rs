@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use super::super::support::{Scene, condition, message, options, sender};
+use super::super::support::{BodyStore, Scene, condition, message, options, sender};
 use crate::access::Peer;
 use crate::base::{ConnectionId, Lsn, Now, Serial};
 use crate::gateway::{Gateway, Written};
@@ -25,6 +25,8 @@ pub(super) struct Line {
     pub(super) got: VecDeque<Performative>,
     /// The first frames of deliveries to it.
     pub(super) transfers: VecDeque<Transfer>,
+    /// The bytes of these deliveries.
+    pub(super) payload: Vec<u8>,
     pub(super) is_cut: bool,
     /// It has no turns.
     pub(super) is_stalled: bool,
@@ -36,11 +38,20 @@ pub(super) struct World {
     pub(super) lines: Vec<Line>,
     /// What is durable once somebody looks.
     pub(super) durable: Lsn,
+    bodies: Option<Arc<BodyStore>>,
 }
 
 impl World {
     pub(super) fn new() -> Self {
         Self::of(Scene::with(options()))
+    }
+
+    /// One that has a journal for large bodies.
+    pub(super) fn with_body_store() -> (Self, Arc<BodyStore>) {
+        let (scene, bodies) = Scene::with_body_store();
+        let mut world = Self::of(scene);
+        world.bodies = Some(Arc::clone(&bodies));
+        (world, bodies)
     }
 
     pub(super) fn of(mut scene: Scene) -> Self {
@@ -49,6 +60,7 @@ impl World {
             scene,
             lines: Vec::new(),
             durable: Lsn(u64::MAX),
+            bodies: None,
         }
     }
 
@@ -66,6 +78,7 @@ impl World {
             input: BytesMut::new(),
             got: VecDeque::new(),
             transfers: VecDeque::new(),
+            payload: Vec::new(),
             is_cut: false,
             is_stalled: false,
         });
@@ -148,6 +161,12 @@ impl World {
         }
         let gateway = &mut self.lines[index].gateway;
         gateway.handle_effects(now, durable, 0);
+        while let Some(fetch) = gateway.poll_fetch() {
+            let bodies = self.bodies.as_ref().unwrap();
+            let piece = bodies.piece(*fetch.body, fetch.piece);
+            gateway.handle_fetched(now, fetch.stream, piece);
+            moved = true;
+        }
         let mut out = Vec::new();
         moved |= gateway.poll_transmit(now, &mut out);
         self.read(index, &out);
@@ -209,8 +228,9 @@ impl World {
             if body.is_empty() {
                 continue;
             }
-            let (performative, _) = decode(body).unwrap();
+            let (performative, length) = decode(body).unwrap();
             if let Performative::Transfer(transfer) = performative {
+                self.lines[line].payload.extend_from_slice(&body[length..]);
                 self.lines[line].transfers.push_back(transfer);
                 continue;
             }

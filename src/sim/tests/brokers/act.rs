@@ -1,6 +1,6 @@
 //! What the clients and the operator of a world do.
 
-use super::client::{Phase, Role, Session};
+use super::client::{FRAME_BYTES, Phase, Role, Session};
 use super::codec::{self, Outcome, Sent};
 use super::topology::{self, FANOUT};
 use super::trial::Fault;
@@ -188,9 +188,14 @@ impl World {
         let sent = Sent {
             settled: self.random.one_in(15),
             resume: false,
+            at: None,
             transaction: transaction.as_ref().map(|(id, _)| &**id),
         };
         self.clients[client].send(handle, id, &payload, &sent);
+        let is_kept = self.clients[client].recovery(handle).is_some();
+        if is_kept && bytes > FRAME_BYTES && self.trial.has(Fault::Cut) && self.random.one_in(3) {
+            self.cut_under_message(client);
+        }
     }
 
     fn give_credit(&mut self, client: usize) {

@@ -569,7 +569,12 @@ impl Client {
                 self.settle_told(false);
                 Ok(())
             }
-            Frame::Detach { handle } => {
+            Frame::Detach { handle, condition } => {
+                // Clients write nothing of which the broker could say that.
+                let condition = condition.unwrap_or_default();
+                if ["amqp:decode-error", "amqp:invalid-field"].contains(&&*condition) {
+                    return Err(format!("link {handle} was detached with {condition}"));
+                }
                 let gone = session.on_detach(handle, self.now)?;
                 if !gone.was_detaching {
                     codec::detach(&mut self.output, gone.handle, true);

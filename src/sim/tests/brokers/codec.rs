@@ -32,6 +32,8 @@ pub(super) enum State {
 pub(super) struct Sent<'a> {
     pub(super) settled: bool,
     pub(super) resume: bool,
+    /// Where it goes on, if it says so: section and offset.
+    pub(super) at: Option<(u32, u64)>,
     /// In this transaction.
     pub(super) transaction: Option<&'a [u8]>,
 }
@@ -63,6 +65,8 @@ pub(super) struct Answered {
     pub(super) durable: bool,
     /// The delivery-tags of its map.
     pub(super) unsettled: Vec<Vec<u8>>,
+    /// Of those that have arrived in part: tag, section and offset where they go on.
+    pub(super) begun: Vec<(Vec<u8>, u32, u64)>,
     pub(super) is_incomplete: bool,
     pub(super) count: Option<u32>,
 }
@@ -109,6 +113,8 @@ pub(super) enum Frame {
     },
     Detach {
         handle: u32,
+        /// Why, if there was an error.
+        condition: Option<String>,
     },
     End,
     Close,
@@ -345,9 +351,14 @@ pub(super) fn transfer(
                 return 6;
             }
             wire::write_null(out);
-            match sent.transaction {
-                Some(id) => in_transaction(out, id, None),
-                None => wire::write_null(out),
+            match (sent.transaction, sent.at) {
+                (Some(id), _) => in_transaction(out, id, None),
+                (None, Some((section, offset))) if number == 0 => list(out, 0x23, |out| {
+                    wire::write_uint(out, section);
+                    wire::write_ulong(out, offset);
+                    2
+                }),
+                (None, _) => wire::write_null(out),
             }
             wire::write_bool(out, sent.resume);
             9
@@ -506,9 +517,18 @@ fn read(body: &Bytes) -> Result<Frame, wire::DecodeError> {
         }
         0x14 => transfer_of(&mut list, payload)?,
         0x15 => disposition_of(&mut list)?,
-        0x16 => Frame::Detach {
-            handle: list.uint()?.unwrap_or_default(),
-        },
+        0x16 => {
+            let handle = list.uint()?.unwrap_or_default();
+            list.skip(1)?;
+            let condition = match list.raw()? {
+                Some(error) => {
+                    let mut fields = Reader::new(error).described()?.value.list()?;
+                    fields.symbol()?.map(str::to_owned)
+                }
+                None => None,
+            };
+            Frame::Detach { handle, condition }
+        }
         0x17 => Frame::End,
         0x18 => Frame::Close,
         code => panic!("a frame 0x{code:02x}"),
@@ -530,10 +550,19 @@ fn attach_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
         fields.skip(1)?;
         timeout_s = fields.uint()?;
     }
-    let mut unsettled = Vec::new();
+    let (mut unsettled, mut begun) = (Vec::new(), Vec::new());
     if let Some(map) = list.raw()? {
         for pair in Reader::new(map).map()? {
-            unsettled.push(Reader::new(pair?.key).binary()?.to_vec());
+            let pair = pair?;
+            let tag = Reader::new(pair.key).binary()?.to_vec();
+            if let Ok(mut state) = Reader::new(pair.value).described()
+                && state.descriptor == Descriptor::Code(0x23)
+            {
+                let mut fields = state.value.list()?;
+                let (section, offset) = (fields.uint()?, fields.ulong()?);
+                begun.push((tag.clone(), section.unwrap_or(99), offset.unwrap_or(99)));
+            }
+            unsettled.push(tag);
         }
     }
     Ok(Frame::Attach(Answered {
@@ -544,6 +573,7 @@ fn attach_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
         timeout_s,
         durable,
         unsettled,
+        begun,
         is_incomplete: list.bool()?.unwrap_or_default(),
         count: list.uint()?,
     }))
@@ -631,6 +661,20 @@ pub(super) fn message(id: u64, bytes: usize, header: &HeaderFields) -> Vec<u8> {
     wire::write_descriptor(&mut out, 0x75);
     wire::write_binary(&mut out, &body(id, bytes));
     out
+}
+
+/// Where a section of such a message begins; none if it has none.
+pub(super) fn section_start(message: &[u8], section: u32) -> Option<usize> {
+    let mut at = 0;
+    for _ in 0..section {
+        let value = message.get(at + 3..).filter(|value| !value.is_empty())?;
+        at += 3 + match value[0] {
+            0x45 => 1,
+            0xa0 | 0xc0 => 2 + usize::from(value[1]),
+            _ => 5 + u32::from_be_bytes(value[1..5].try_into().ok()?) as usize,
+        };
+    }
+    Some(at)
 }
 
 fn body(id: u64, bytes: usize) -> Vec<u8> {

@@ -40,6 +40,21 @@ impl Pipe {
         }
     }
 
+    /// Loses what is behind this many bytes.
+    pub(super) fn lose_behind(&mut self, mut bytes: usize) {
+        self.bytes = self.bytes.min(bytes);
+        self.pieces.retain_mut(|(_, piece)| {
+            piece.truncate(bytes);
+            bytes -= piece.len();
+            !piece.is_empty()
+        });
+    }
+
+    /// Number of bytes that are on their way.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn has_any(&self, now: Millis) -> bool {
         self.pieces.front().is_some_and(|(at, _)| *at <= now)
     }

@@ -25,6 +25,8 @@ pub(super) struct Open {
 pub(super) enum Again {
     /// The broker does not have it.
     Anew,
+    /// The broker has a part of it: up to this offset in this section.
+    InPart(u32, u64),
     /// The broker has it.
     Resumed,
     /// The broker has it, and its outcome is known.
@@ -112,6 +114,15 @@ impl Recovery {
         self.open
             .retain(|message, open| !open.told || !is_whole || has(&tag_of(*message)));
         for (message, open) in &self.open {
+            let mut begun = answered.begun.iter();
+            if let Some((_, section, offset)) = begun.find(|(of, ..)| *of == tag_of(*message)) {
+                if open.told {
+                    return Err(format!("{message} was told, and has arrived in part"));
+                }
+                let in_part = Again::InPart(*section, *offset);
+                self.again.push_back((*message, in_part));
+                continue;
+            }
             let again = match (has(&tag_of(*message)), open.told) {
                 (true, true) => Again::Settled,
                 (true, false) => Again::Resumed,
@@ -227,10 +238,10 @@ impl Client {
             Some((message, again, payload))
         });
         let (message, again, payload) = next?;
-        let payload = if again == Again::Anew {
-            payload
-        } else {
-            Vec::new()
+        let (payload, at) = match again {
+            Again::Anew => (payload, None),
+            Again::Resumed | Again::Settled => (Vec::new(), None),
+            Again::InPart(section, offset) => rest_of(message, payload, (section, offset)),
         };
         if !self.may_send(handle, payload.len()) {
             return None;
@@ -239,6 +250,7 @@ impl Client {
         let sent = Sent {
             settled,
             resume: again != Again::Anew,
+            at,
             transaction: None,
         };
         self.transfer(handle, message, &payload, &sent);
@@ -289,6 +301,19 @@ impl Client {
     }
 }
 
+/// What is sent of a message that goes on at this section and offset, and where it says that it goes on: there,
+/// there without saying so, or from its beginning.
+fn rest_of(message: u64, payload: Vec<u8>, at: (u32, u64)) -> (Vec<u8>, Option<(u32, u64)>) {
+    let offset = usize::try_from(at.1).unwrap_or(usize::MAX);
+    let start = codec::section_start(&payload, at.0);
+    let rest = start.and_then(|start| payload.get(start.checked_add(offset)?..));
+    match (rest, message % 4) {
+        (Some(rest), 0 | 1) => (rest.to_vec(), Some(at)),
+        (Some(rest), 2) => (rest.to_vec(), None),
+        _ => (payload, Some((0, 0))),
+    }
+}
+
 impl World {
     /// A client goes on with links that outlived their connections.
     pub(super) fn resume(&mut self, client: usize) {
@@ -323,9 +348,10 @@ impl World {
         }) {
             while let Some((message, again)) = self.clients[client].send_again(handle) {
                 self.resumed += 1;
-                if again == Again::Anew {
+                if matches!(again, Again::Anew | Again::InPart(..)) {
                     self.ledger.send_anew(message);
                 }
+                self.resumed_in_part += u64::from(matches!(again, Again::InPart(..)));
             }
             if self.clients[client].is_to_attach_again(handle) && self.random.one_in(3) {
                 self.clients[client].detach(handle, false);

@@ -35,6 +35,8 @@ pub(super) struct Summary {
     pub(super) redriven: u64,
     /// Deliveries of links that outlived their connections, sent once more.
     pub(super) resumed: u64,
+    /// Of these, messages that went on where they were cut.
+    pub(super) resumed_in_part: u64,
     /// Copies that browsers got.
     pub(super) browsed: u64,
     /// Transactions that were committed.
@@ -208,6 +210,7 @@ pub(super) fn run(trial: Trial) -> Result<Summary, Finding> {
                 answered: world.managed.answered(),
                 redriven: world.redriven(),
                 resumed: world.resumed,
+                resumed_in_part: world.resumed_in_part,
                 browsed: world.browsed,
                 committed: world.committed,
                 done: world.done(),
@@ -321,6 +324,9 @@ fn whole_brokers_keep_every_message_once_or_count_it_whatever_fails() {
             all.resumed > 0 && all.browsed > 0 && all.committed > 0,
             "{all:?}"
         );
+        if seeds >= 200 {
+            assert!(all.resumed_in_part > 0, "{all:?}");
+        }
         assert!(all.done.checkpoints > 0 && all.done.loads > 0, "{all:?}");
     }
 }
@@ -336,6 +342,7 @@ impl Summary {
         self.answered += other.answered;
         self.redriven += other.redriven;
         self.resumed += other.resumed;
+        self.resumed_in_part += other.resumed_in_part;
         self.browsed += other.browsed;
         self.committed += other.committed;
         self.done.commits += other.done.commits;

@@ -47,6 +47,7 @@ pub(super) struct World {
     pub(super) crashes: u64,
     /// Publishes sent once more on links that outlived their connections, and deliveries that came so.
     pub(super) resumed: u64,
+    pub(super) resumed_in_part: u64,
     /// Copies that browsers got, and transactions that were committed.
     pub(super) browsed: u64,
     pub(super) committed: u64,
@@ -152,6 +153,7 @@ impl World {
             quiet: false,
             crashes: 0,
             resumed: 0,
+            resumed_in_part: 0,
             browsed: 0,
             committed: 0,
             sums: BTreeMap::new(),
@@ -455,12 +457,35 @@ impl World {
             self.sockets[at].stalled = now.plus(self.random.below(200));
             return;
         }
-        if self.sockets[at].cut.is_none() {
-            let seen = if self.random.one_in(3) { 150 } else { 2 };
-            self.sockets[at].cut = Some(now.plus(self.random.below(seen)));
-            let client = self.sockets[at].client;
-            self.note(&format!("client {client} is cut off"));
-            self.lose_connection(client);
+        self.cut(at);
+    }
+
+    /// Cuts a line. The broker sees that soon or late.
+    fn cut(&mut self, at: usize) {
+        let now = self.machine.now().mono;
+        if self.sockets[at].cut.is_some() {
+            return;
+        }
+        let seen = if self.random.one_in(3) { 150 } else { 2 };
+        self.sockets[at].cut = Some(now.plus(self.random.below(seen)));
+        let client = self.sockets[at].client;
+        self.note(&format!("client {client} is cut off"));
+        if self.random.one_in(2) {
+            // What was on its way to the broker is lost, too.
+            let bytes = self.sockets[at].up.bytes() as u64;
+            let arrive = usize::try_from(self.random.below(bytes + 1)).unwrap();
+            self.sockets[at].up.lose_behind(arrive);
+        }
+        self.lose_connection(client);
+    }
+
+    /// Cuts a line on which a client has just begun to write a message.
+    pub(super) fn cut_under_message(&mut self, client: usize) {
+        self.flush_client(client);
+        let mut sockets = self.sockets.iter();
+        let is_its = |socket: &Socket| socket.client == client && socket.cut.is_none();
+        if let Some(at) = sockets.position(is_its) {
+            self.cut(at);
         }
     }
 
