@@ -48,6 +48,8 @@ pub(crate) enum Plant {
     OutcomesForgotten,
     /// What had arrived of a message is forgotten when it goes on.
     FrontForgotten,
+    /// A delivery of which a part had come goes on a byte behind where it says.
+    RestElsewhere,
     /// A consumer that may come back holds nothing.
     HeldNotKept,
     /// A message on a link that outlives the broker is inserted by one record, and decided by the next.
@@ -69,7 +71,7 @@ pub(crate) enum Plant {
 
 impl Plant {
     /// The faults that simulations of whole brokers find, in the order of declaration.
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,
         Self::CheckpointForgetsHeld,
@@ -91,6 +93,7 @@ impl Plant {
         Self::ProgressNotTold,
         Self::OutcomesForgotten,
         Self::FrontForgotten,
+        Self::RestElsewhere,
         Self::HeldNotKept,
         Self::DecidedApart,
         Self::CheckpointForgetsLinks,

@@ -49,6 +49,7 @@ pub(super) enum Event {
         stale: bool,
         /// It was sent before, on a link that outlived its connection.
         resumed: bool,
+        in_part: bool,
         /// It is a copy.
         browsed: bool,
         payload: Vec<u8>,
@@ -131,6 +132,8 @@ pub(super) struct Partial {
     pub(super) settled: bool,
     pub(super) resumed: bool,
     pub(super) tag: Vec<u8>,
+    /// A part of it had come on another connection.
+    pub(super) in_part: bool,
     pub(super) payload: Vec<u8>,
 }
 

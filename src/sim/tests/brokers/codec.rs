@@ -46,6 +46,8 @@ pub(super) struct Incoming {
     pub(super) tag: Vec<u8>,
     pub(super) settled: bool,
     pub(super) resumed: bool,
+    /// Where it goes on, if it says so: section and offset.
+    pub(super) at: Option<(u32, u64)>,
     pub(super) more: bool,
     pub(super) payload: Vec<u8>,
 }
@@ -269,7 +271,15 @@ fn write_unsettled(out: &mut Vec<u8>, recovery: &Recovery) {
         }
         count += 2;
     }
-    for (tag, held) in recovery.held.iter().step_by(every) {
+    if let Some((tag, payload)) = &recovery.begun {
+        let (section, offset) = end_of(payload);
+        wire::write_binary(out, tag);
+        received(out, (section, offset));
+        count += 2;
+    }
+    let begun = recovery.begun.as_ref().map(|(tag, _)| tag);
+    let held = recovery.held.iter().step_by(every);
+    for (tag, held) in held.filter(|(tag, _)| Some(*tag) != begun) {
         wire::write_binary(out, tag);
         match &held.outcome {
             Some(outcome) => write_outcome(out, outcome),
@@ -353,11 +363,7 @@ pub(super) fn transfer(
             wire::write_null(out);
             match (sent.transaction, sent.at) {
                 (Some(id), _) => in_transaction(out, id, None),
-                (None, Some((section, offset))) if number == 0 => list(out, 0x23, |out| {
-                    wire::write_uint(out, section);
-                    wire::write_ulong(out, offset);
-                    2
-                }),
+                (None, Some(at)) if number == 0 => received(out, at),
                 (None, _) => wire::write_null(out),
             }
             wire::write_bool(out, sent.resume);
@@ -555,13 +561,8 @@ fn attach_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
         for pair in Reader::new(map).map()? {
             let pair = pair?;
             let tag = Reader::new(pair.key).binary()?.to_vec();
-            if let Ok(mut state) = Reader::new(pair.value).described()
-                && state.descriptor == Descriptor::Code(0x23)
-            {
-                let mut fields = state.value.list()?;
-                let (section, offset) = (fields.uint()?, fields.ulong()?);
-                begun.push((tag.clone(), section.unwrap_or(99), offset.unwrap_or(99)));
-            }
+            let at = received_up_to(pair.value)?;
+            begun.extend(at.map(|(section, offset)| (tag.clone(), section, offset)));
             unsettled.push(tag);
         }
     }
@@ -579,6 +580,18 @@ fn attach_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
     }))
 }
 
+/// Section and offset in the state of a delivery of which a part has arrived.
+fn received_up_to(state: &[u8]) -> Result<Option<(u32, u64)>, wire::DecodeError> {
+    let Ok(mut state) = Reader::new(state).described() else {
+        return Ok(None);
+    };
+    if state.descriptor != Descriptor::Code(0x23) {
+        return Ok(None);
+    }
+    let mut fields = state.value.list()?;
+    Ok(fields.uint()?.zip(fields.ulong()?))
+}
+
 fn transfer_of(list: &mut Fields<'_>, payload: Vec<u8>) -> Result<Frame, wire::DecodeError> {
     let handle = list.uint()?.unwrap_or_default();
     let id = list.uint()?;
@@ -586,7 +599,11 @@ fn transfer_of(list: &mut Fields<'_>, payload: Vec<u8>) -> Result<Frame, wire::D
     list.skip(1)?;
     let settled = list.bool()?.unwrap_or_default();
     let more = list.bool()?.unwrap_or_default();
-    list.skip(2)?;
+    list.skip(1)?;
+    let at = match list.raw()? {
+        Some(state) => received_up_to(state)?,
+        None => None,
+    };
     let resumed = list.bool()?.unwrap_or_default();
     Ok(Frame::Transfer(Incoming {
         handle,
@@ -594,6 +611,7 @@ fn transfer_of(list: &mut Fields<'_>, payload: Vec<u8>) -> Result<Frame, wire::D
         tag,
         settled,
         resumed,
+        at,
         more,
         payload,
     }))
@@ -663,18 +681,34 @@ pub(super) fn message(id: u64, bytes: usize, header: &HeaderFields) -> Vec<u8> {
     out
 }
 
-/// Where a section of such a message begins; none if it has none.
+/// The state of a delivery that has arrived up to this section and offset.
+fn received(out: &mut Vec<u8>, (section, offset): (u32, u64)) {
+    list(out, 0x23, |out| {
+        wire::write_uint(out, section);
+        wire::write_ulong(out, offset);
+        2
+    });
+}
+
+/// Where a section of a message begins; none if it has not arrived up to there.
 pub(super) fn section_start(message: &[u8], section: u32) -> Option<usize> {
     let mut at = 0;
     for _ in 0..section {
-        let value = message.get(at + 3..).filter(|value| !value.is_empty())?;
-        at += 3 + match value[0] {
+        let (code, rest) = message.get(at + 3..)?.split_first()?;
+        at += 3 + match code {
             0x45 => 1,
-            0xa0 | 0xc0 => 2 + usize::from(value[1]),
-            _ => 5 + u32::from_be_bytes(value[1..5].try_into().ok()?) as usize,
+            0xa0 | 0xc0 => 2 + usize::from(*rest.first()?),
+            _ => 5 + u32::from_be_bytes(*rest.first_chunk()?) as usize,
         };
     }
-    Some(at)
+    (at <= message.len()).then_some(at)
+}
+
+/// Section and offset up to which a message has arrived.
+fn end_of(message: &[u8]) -> (u32, u64) {
+    let starts = (0..).map_while(|section| Some((section, section_start(message, section)?)));
+    let (section, start) = starts.last().unwrap_or_default();
+    (section, (message.len() - start) as u64)
 }
 
 fn body(id: u64, bytes: usize) -> Vec<u8> {

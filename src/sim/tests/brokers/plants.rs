@@ -17,9 +17,10 @@ fn each_planted_fault_is_found_within_three_hundred_worlds() {
             Plant::MovedStays | Plant::OnDiskNotLearned | Plant::ProgressNotTold => {
                 Trial::of(seed).with(Fault::Redrives)
             }
-            Plant::FrontForgotten | Plant::OutcomesForgotten | Plant::HeldNotKept => {
-                Trial::of(seed).with(Fault::Resume)
-            }
+            Plant::FrontForgotten
+            | Plant::RestElsewhere
+            | Plant::OutcomesForgotten
+            | Plant::HeldNotKept => Trial::of(seed).with(Fault::Resume),
             Plant::DecidedApart
             | Plant::CheckpointForgetsLinks
             | Plant::CheckpointForgetsAcquired

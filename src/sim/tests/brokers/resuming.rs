@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::client::{Client, Event, HeldDelivery, Link, Role, Session};
+use super::client::{Client, Event, HeldDelivery, Link, Partial, Role, Session};
 use super::codec::{self, Answered, Outcome, Sent};
 use super::trial::Fault;
 use super::world::World;
@@ -43,6 +43,8 @@ pub(super) struct Recovery {
     pub(super) again: VecDeque<(u64, Again)>,
     /// Deliveries from before that were not resumed yet, by their tags.
     pub(super) held: BTreeMap<Vec<u8>, HeldDelivery>,
+    /// The delivery of which a part has come, without an outcome: tag and bytes.
+    pub(super) begun: Option<(Vec<u8>, Vec<u8>)>,
     /// One end did not name all that it has: the link is attached once more before it goes on. [AMQP 2.7.3]
     pub(super) is_incomplete: bool,
     /// It was detached when a transaction may have had outcomes of it: then the broker gives back what else
@@ -70,7 +72,10 @@ impl Kept {
     }
 
     fn has_any(&self) -> bool {
-        !self.recovery.open.is_empty() || !self.recovery.held.is_empty()
+        let Recovery {
+            open, held, begun, ..
+        } = &self.recovery;
+        !open.is_empty() || !held.is_empty() || begun.is_some()
     }
 }
 
@@ -99,7 +104,8 @@ impl Recovery {
             if sends {
                 open.any(|of| of == tag.as_slice())
             } else {
-                self.held.contains_key(tag)
+                let begun = self.begun.as_ref();
+                self.held.contains_key(tag) || begun.is_some_and(|(of, _)| of == tag)
             }
         };
         let unknown = answered.unsettled.iter().find(|tag| !is_known(tag));
@@ -132,6 +138,7 @@ impl Recovery {
             self.again.push_back((*message, again));
         }
         let mut dropped = Vec::new();
+        self.begun.take_if(|(tag, _)| is_whole && !has(tag));
         self.held.retain(|tag, held| {
             let stays = !is_whole || has(tag);
             if !stays && held.outcome.is_none() && !self.may_linger {
@@ -161,11 +168,15 @@ impl Link {
         message: u64,
         resumed: bool,
     ) -> Result<Option<Outcome>, String> {
-        let recovery = self.recovery.as_mut();
-        let before = recovery.and_then(|recovery| recovery.held.remove(tag));
-        if before.is_some() != resumed {
+        let mut before = None;
+        let mut is_begun = false;
+        if let Some(recovery) = &mut self.recovery {
+            before = recovery.held.remove(tag);
+            is_begun = recovery.begun.take_if(|(of, _)| of == tag).is_some();
+        }
+        if (before.is_some() || is_begun) != resumed {
             return Err(format!(
-                "[AMQP 2.7.5] resumed is {resumed}, and before: {before:?}"
+                "[AMQP 2.7.5] resumed is {resumed}, and before: {before:?}, begun {is_begun}"
             ));
         }
         match before {
@@ -173,6 +184,32 @@ impl Link {
                 Err(format!("{held:?} comes back as message {message}"))
             }
             before => Ok(before.and_then(|held| held.outcome)),
+        }
+    }
+}
+
+impl Recovery {
+    /// What has come of a delivery that goes on at this section and offset: nothing if it is sent from its
+    /// beginning.
+    pub(super) fn front_of(&self, tag: &[u8], at: Option<(u32, u64)>) -> Result<Vec<u8>, String> {
+        let Some((section, offset)) = at.filter(|at| *at != (0, 0)) else {
+            return Ok(Vec::new());
+        };
+        let begun = self.begun.as_ref().filter(|(of, _)| of == tag);
+        let (_, bytes) = begun.ok_or("a delivery goes on of which nothing had come")?;
+        let start = codec::section_start(bytes, section);
+        let end = start.and_then(|start| start.checked_add(usize::try_from(offset).ok()?));
+        let front = end.and_then(|end| bytes.get(..end));
+        let front = front.ok_or("[AMQP 3.4.1] a delivery goes on behind what had come")?;
+        Ok(front.to_vec())
+    }
+
+    /// Keeps a delivery of which a part has come.
+    fn keep_begun(&mut self, partial: Partial) {
+        let held = self.held.get(&partial.tag);
+        let is_open = held.is_none_or(|held| held.outcome.is_none());
+        if is_open && !partial.settled && !partial.payload.is_empty() {
+            self.begun = Some((partial.tag, partial.payload));
         }
     }
 }
@@ -199,6 +236,9 @@ impl Session {
         let held = self.held.values().filter(|held| held.handle == handle);
         let held = held.map(|held| (held.tag.clone(), held.clone()));
         recovery.held.extend(held);
+        if let Some(partial) = link.partial {
+            recovery.keep_begun(partial);
+        }
         let kept = Kept {
             role: link.role,
             address: link.address,
@@ -218,7 +258,13 @@ impl Client {
             .flat_map(|session| session.links.values());
         let mut attached = links.filter_map(|link| link.recovery.as_ref());
         !self.kept.values().any(Kept::has_any)
-            && attached.all(|recovery| recovery.open.is_empty() && recovery.held.is_empty())
+            && attached.all(|it| it.open.is_empty() && it.held.is_empty() && it.begun.is_none())
+    }
+
+    /// Whether a part of a delivery has come on a link that outlives its connection.
+    pub(super) fn receives_in_part(&self) -> bool {
+        let mut links = self.session.iter().flat_map(|it| it.links.values());
+        links.any(|link| link.partial.is_some() && link.recovery.is_some())
     }
 
     /// Whether this message waits for its consumer to come back.

@@ -141,12 +141,21 @@ impl Session {
                 return Err(format!("delivery-id {:?} expected", self.expected_delivery));
             }
             self.expected_delivery = Some(id.wrapping_add(1));
+            let mut payload = match &link.recovery {
+                Some(recovery) if transfer.resumed => {
+                    recovery.front_of(&transfer.tag, transfer.at)?
+                }
+                _ => Vec::new(),
+            };
+            let in_part = !payload.is_empty();
+            payload.extend_from_slice(&transfer.payload);
             Partial {
                 id,
                 settled: transfer.settled,
                 resumed: transfer.resumed,
                 tag: transfer.tag,
-                payload: transfer.payload,
+                in_part,
+                payload,
             }
         };
         if transfer.more {
@@ -168,6 +177,7 @@ impl Session {
             settled,
             resumed,
             tag,
+            in_part,
             payload,
         } = delivery;
         let link = self
@@ -201,6 +211,7 @@ impl Session {
             settled,
             stale,
             resumed,
+            in_part,
             browsed: browses,
             payload,
         })

@@ -48,6 +48,7 @@ pub(super) struct World {
     /// Publishes sent once more on links that outlived their connections, and deliveries that came so.
     pub(super) resumed: u64,
     pub(super) resumed_in_part: u64,
+    pub(super) received_in_part: u64,
     /// Copies that browsers got, and transactions that were committed.
     pub(super) browsed: u64,
     pub(super) committed: u64,
@@ -154,6 +155,7 @@ impl World {
             crashes: 0,
             resumed: 0,
             resumed_in_part: 0,
+            received_in_part: 0,
             browsed: 0,
             committed: 0,
             sums: BTreeMap::new(),
@@ -281,6 +283,10 @@ impl World {
         self.clients[client].handle(&bytes)?;
         self.take_events(client)?;
         self.flush_client(client);
+        let cuts = self.trial.has(Fault::Cut) && !self.quiet;
+        if cuts && self.clients[client].receives_in_part() && self.random.one_in(6) {
+            self.cut(at);
+        }
         Ok(())
     }
 
@@ -346,6 +352,7 @@ impl World {
                     settled,
                     stale,
                     resumed,
+                    in_part,
                     browsed,
                     payload,
                     ..
@@ -357,6 +364,7 @@ impl World {
                         continue;
                     }
                     self.resumed += u64::from(resumed);
+                    self.received_in_part += u64::from(in_part);
                     if !stale {
                         self.check_awaited(seen.id)?;
                     }
