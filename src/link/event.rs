@@ -248,6 +248,9 @@ pub struct Resumed {
     pub is_second: bool,
     /// Whether the sender settles or aborts it with this: nothing is awaited.
     pub settled: bool,
+    /// Whether only a part of it had arrived ([`super::Connection::expect_resumed`]), and the sender believes
+    /// that it is whole: it does not say where it goes on, and sends nothing. It did not arrive, then.
+    pub is_in_part: bool,
 }
 
 /// What has arrived of a message whose link ends in the middle of it.

@@ -103,6 +103,8 @@ pub(super) struct Partial {
     pub(super) resumed: bool,
     /// Whether the sender resumes it in the middle: a part of it had arrived before the link was attached.
     pub(super) is_continued: bool,
+    /// Whether only a part of what it resumes had arrived, and no more follows.
+    pub(super) is_in_part: bool,
     /// Bytes that are still to come a second time.
     repeated_bytes: u64,
     gathered: Gathered,
@@ -233,7 +235,7 @@ impl Link {
     ) -> Result<Option<(u64, u64)>, Violation> {
         let expected = self.expected.as_deref();
         let expected = expected.filter(|expected| transfer.resume && expected.tag == transfer.tag);
-        let Some(expected) = expected else {
+        let Some(expected) = expected.filter(|_| !is_state_only(transfer, payload)) else {
             return Ok(None);
         };
         let Expected { bytes, point, .. } = *expected;
@@ -272,6 +274,12 @@ impl Link {
     }
 }
 
+/// Whether a resumed delivery is sent for its state alone, as one that is whole at both ends. [AMQP 2.7.5]
+pub(super) fn is_state_only(transfer: &Transfer, payload: &[u8]) -> bool {
+    let says_nothing = transfer.resumes_at.is_none() && payload.is_empty();
+    transfer.resume && says_nothing && !transfer.more && !transfer.aborted
+}
+
 impl Expected {
     /// Whether a sender that does not say where it resumes begins anew: with the bytes that the message
     /// begins with.
@@ -295,6 +303,7 @@ impl Partial {
             tag: transfer.tag,
             resumed: transfer.resume,
             is_continued: false,
+            is_in_part: false,
             repeated_bytes: 0,
             gathered: Gathered::default(),
             bytes: 0,

@@ -329,6 +329,11 @@ impl Gateway {
             resumable.link.resume(resumable.owner, place, settles)
         });
         match known {
+            None if resumed.is_in_part && !resumed.settled => {
+                // Its publisher believes that all of it is here, and is to send it again.
+                let released = DeliveryState::Released;
+                self.link.settle_received(handle, delivery_id, &released);
+            }
             None => self.link.forget_received(handle, delivery_id),
             Some(None) => {} // told once it is known
             Some(Some((Decision::Refused(state), _))) => {

@@ -140,6 +140,7 @@ fn resumed(session: &mut Session, link: LinkHandle, partial: &Partial, last: &Tr
         tag: partial.tag,
         is_second: partial.second,
         settled,
+        is_in_part: partial.is_in_part,
     }))
 }
 
@@ -262,7 +263,7 @@ fn begin_delivery(
     let second = receiving
         .link
         .is_second(transfer.rcv_settle_mode.as_ref())?;
-    let partial = Partial::new(transfer, delivery_id, second);
+    let mut partial = Partial::new(transfer, delivery_id, second);
     let expected = receiving.link.expected.as_deref();
     if expected.is_none_or(|expected| expected.tag != transfer.tag) {
         return Ok(partial);
@@ -275,7 +276,10 @@ fn begin_delivery(
     });
     Ok(match resumed {
         Some((bytes, again)) => partial.continued(bytes, again),
-        None => partial,
+        None => {
+            partial.is_in_part = transfer.resume;
+            partial
+        }
     })
 }
 

@@ -225,6 +225,36 @@ fn a_message_that_is_cut_may_begin_anew_or_be_aborted_or_settled() {
     }
 }
 
+/// [AMQP 2.7.5] As a publisher does that looks at the tags of the map alone: its message would be cut off for good.
+#[test]
+fn a_message_of_which_only_a_part_is_here_is_released_if_its_publisher_sends_no_more_of_it() {
+    let (header, _, sent) = whole(true, 3_000);
+    let mut world = World::new();
+    cut_after(&mut world, &sent[..1_000]);
+    let (line, at) = again(&mut world);
+    assert!(at.is_some());
+    world.part(line, &resumed(None), &[]);
+    assert_eq!(world.outcomes(line), [(0, DeliveryState::Released)]);
+    assert_eq!(world.ready(), 0);
+    world.settle(line, 0);
+    world.part(line, &transfer(1, TAG), &sent);
+    assert_eq!(world.outcomes(line), [(1, DeliveryState::Accepted)]);
+    assert_stored_once(&mut world, header, &sent);
+}
+
+/// All had arrived but the end of the last transfer, and the publisher knows it.
+#[test]
+fn a_message_that_is_whole_but_for_its_end_goes_on_with_nothing() {
+    let (header, _, sent) = whole(true, 3_000);
+    let mut world = World::new();
+    cut_after(&mut world, &sent);
+    let (line, at) = again(&mut world);
+    assert_eq!(at, Some(point(3, 0)));
+    world.part(line, &resumed(at), &[]);
+    assert_eq!(world.outcomes(line), [(0, DeliveryState::Accepted)]);
+    assert_stored_once(&mut world, header, &sent);
+}
+
 #[test]
 fn a_message_that_is_cut_again_before_or_while_it_goes_on_keeps_what_has_arrived() {
     let (header, properties, sent) = whole(true, 3_000);
