@@ -211,7 +211,10 @@ impl Block {
             self.base = at;
         }
         self.bytes += u64::from(disk_ref.size_bytes);
-        disk_refs.put(at.saturating_sub(self.base), disk_ref);
+        let Some(index) = at.checked_sub(self.base) else {
+            invariant!(fatal, "a message that is restored is behind the others");
+        };
+        disk_refs.put(index, disk_ref);
         self.raise(at, state);
     }
 
@@ -371,7 +374,9 @@ impl Block {
         slots.resize_with(disk_refs.len(), || None);
         let (mut apart_bytes, mut count) = (0, 0);
         for (at, message, route) in messages {
-            let index = at.saturating_sub(self.base);
+            let Some(index) = at.checked_sub(self.base) else {
+                invariant!(fatal, "a message that is paged in was in its block");
+            };
             let (Some(disk_ref), Some(place)) = (disk_refs.get(index), slots.get_mut(index)) else {
                 continue; // gone meanwhile
             };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Cell, Subqueue};
-use crate::base::{Lsn, uncount};
+use crate::base::{Lsn, invariant, uncount};
 use crate::broker::queue::block::Block;
 use crate::broker::queue::deferred_free::Garbage;
 use crate::broker::queue::disk_refs::DiskRef;
@@ -75,7 +75,12 @@ impl Subqueue {
             return;
         };
         let (messages_back, bytes) = (u64::from(block.live()), block.bytes());
-        let at = |place: u64| usize::try_from(place.saturating_sub(first)).unwrap_or(usize::MAX);
+        let at = |place: u64| {
+            let Some(at) = place.checked_sub(first) else {
+                invariant!(fatal, "a message that is paged in is of its block");
+            };
+            usize::try_from(at).unwrap_or(usize::MAX)
+        };
         let messages = messages.into_iter();
         let messages = messages.map(|(place, message, route)| (at(place), message, route));
         block.page_in(messages.collect());
