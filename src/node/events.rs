@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::base::limits::{EVENTS_BYTES_MAX, EVENTS_KEPT_MAX, EVENTS_MEMORY_PART};
 use crate::base::locks::{RankedMutex, RankedRwLock, rank};
-use crate::base::{Lsn, Name, Position};
+use crate::base::{Lsn, Name, Position, uncount};
 use crate::broker::Core;
 use crate::broker::event::{EventNumbers, VhostEvent};
 use crate::broker::event_runs::{EventItem, EventRun, EventRuns};
@@ -216,9 +216,8 @@ impl VhostEvents {
         ring.lsn = ring.lsn.max(lsn);
         let before = ring.bytes;
         ring.add(&mut events);
-        let after = ring.bytes;
+        let all = self.shared.change(before, ring.bytes);
         drop(ring);
-        let all = self.shared.change(before, after);
         self.reuse(events);
         if all > self.shared.bytes_max.load(Ordering::Relaxed) {
             self.shared.trim();
@@ -316,9 +315,9 @@ impl VhostEvents {
         {
             gone.push(event);
         }
-        let after = ring.bytes;
+        let all = self.shared.change(before, ring.bytes);
         drop(ring);
-        self.shared.change(before, after)
+        all
     }
 }
 
@@ -357,11 +356,13 @@ impl EventsBound {
 }
 
 impl SharedEvents {
-    /// Counts the bytes of a ring; returns those of all.
+    /// Counts the bytes of a ring; returns those of all. The ring is still locked: without that, events
+    /// could be let go of before they are counted, and the sum fall below 0.
     fn change(&self, before: usize, after: usize) -> usize {
-        let old = self.bytes.fetch_add(after, Ordering::Relaxed) + after;
+        let mut all = self.bytes.fetch_add(after, Ordering::Relaxed) + after;
         self.bytes.fetch_sub(before, Ordering::Relaxed);
-        old.saturating_sub(before)
+        uncount!(all, before, "bytes of a ring were counted");
+        all
     }
 
     /// Lets go of the oldest events of all vhosts until they have few enough bytes.
@@ -421,14 +422,18 @@ impl Ring {
     /// Lets go of the oldest event: its item, and its run if that was the last of it.
     fn pop(&mut self) -> Option<(EventItem, Option<KeptRun>)> {
         let item = self.items.pop_front()?;
-        self.bytes = self.bytes.saturating_sub(item.kept_bytes());
+        uncount!(
+            self.bytes,
+            item.kept_bytes(),
+            "bytes of an event were counted"
+        );
         let first = self.runs.front()?;
         self.passed_to = first.run.first + (self.passed - first.index);
         self.passed += 1;
         let is_last = self.passed_to + 1 >= first.run.end();
         let run = is_last.then(|| self.runs.pop_front()).flatten();
         if let Some(run) = &run {
-            self.bytes = self.bytes.saturating_sub(run.bytes);
+            uncount!(self.bytes, run.bytes, "bytes of a run were counted");
         }
         Some((item, run))
     }
