@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::folded::{Folded, FoldedQueue, HistoryFull};
 use super::{Death, Entry, Evidence, Point, Quarantined, Reason, Viewer, evidence};
 use crate::base::limits::{HISTORY_ENTRIES_BYTES_MAX, HISTORY_ENTRIES_MAX};
-use crate::base::{Account, Gauge, Name};
+use crate::base::{Account, Gauge, Name, uncount};
 
 /// All deaths of one message, compressed by (queue, reason).
 ///
@@ -211,7 +211,11 @@ impl History {
             last
         };
         let entry = self.entries.remove(place);
-        self.entries_bytes = self.entries_bytes.saturating_sub(entry.size_bytes());
+        uncount!(
+            self.entries_bytes,
+            entry.size_bytes(),
+            "bytes of an entry that is folded were counted"
+        );
         if is_newer_than_first {
             self.first = place;
         }

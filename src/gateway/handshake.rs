@@ -11,7 +11,7 @@ use super::seats::{ClientId, Seat};
 use super::terminus::has_capability;
 use super::work::{Asker, Work};
 use crate::access::{Grant, Permissions, Proven, Right, Tag, TokenError, TopicPermissions, User};
-use crate::base::{Millis, Name, Now};
+use crate::base::{Millis, Name, Now, uncount};
 use crate::broker::registry::{Registry, Rights, Topics, Vhost};
 use crate::broker::{Command, Error as CoreError};
 use crate::deaths::Viewer;
@@ -390,7 +390,11 @@ impl Gateway {
         let registry = self.environment.registry();
         let rights = registry.rights(vhost, &login.user, Some(grant));
         let rights = rights.ok_or_else(|| RenewalError::Vhost(vhost.clone()))?;
-        self.own_bytes = self.own_bytes.saturating_sub(login.kept_bytes());
+        uncount!(
+            self.own_bytes,
+            login.kept_bytes(),
+            "bytes of a token were counted"
+        );
         login.renew(now, grant, rights);
         self.own_bytes += login.kept_bytes();
         self.note_asker();

@@ -240,7 +240,11 @@ impl Groups {
         for key in gone {
             self.entries.remove(&key);
             let is_bucket = key.0 & GroupKey::BUCKET != 0;
-            self.buckets = self.buckets.saturating_sub(usize::from(is_bucket));
+            uncount!(
+                self.buckets,
+                usize::from(is_bucket),
+                "a bucket that is swept was counted"
+            );
         }
         self.swept = last.unwrap_or(GroupKey(0));
     }

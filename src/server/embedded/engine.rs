@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 use super::delivery::Settlement;
 use super::{AmqpError, Delivery, LinkError, Outcome};
 use crate::access::Peer;
-use crate::base::{Millis, Serial};
+use crate::base::{Millis, Serial, uncount};
 use crate::link::{
     ClientOptions, Connection, Event, Identity, LinkHandle, LinkOptions, Sending, Unsendable,
 };
@@ -251,7 +251,7 @@ impl Engine {
         while let Poll::Ready(Some(settlement)) = deliveries.settled.poll_recv(context) {
             let Settlement { id, state } = settlement;
             self.link.settle_received(handle, id, &state);
-            self.undecided = self.undecided.saturating_sub(1);
+            uncount!(self.undecided, 1, "a delivery that is decided was counted");
             progress = true;
         }
         if progress {

@@ -4,6 +4,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::base::limits::WEBSOCKET_CONTROL_BYTES_MAX;
+use crate::base::uncount;
 
 const CONTINUATION: u8 = 0x0;
 const TEXT: u8 = 0x1;
@@ -175,7 +176,11 @@ impl Decoder {
 impl Frame {
     /// Removes the mask from the next bytes.
     fn unmask(&mut self, bytes: &mut [u8]) {
-        self.left = self.left.saturating_sub(bytes.len() as u64);
+        uncount!(
+            self.left,
+            bytes.len() as u64,
+            "bytes that are unmasked are of their frame"
+        );
         let mut mask = self.mask;
         mask.rotate_left(self.at);
         self.at = (self.at + bytes.len()) % mask.len();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Messages, pack, unpack};
-use crate::base::{Lsn, Position};
+use crate::base::{Lsn, Position, invariant};
 use crate::broker::queue::deferred_free::Garbage;
 use crate::broker::queue::disk_refs::DiskRef;
 use crate::broker::queue::slot::Slot;
@@ -53,9 +53,13 @@ impl Messages {
             evicted.bytes += subqueue.evicted().bytes;
             apart_bytes += subqueue.apart_bytes();
         }
+        let bare_bytes = self.live_bytes - evicted.bytes;
+        let resident_bytes = bare_bytes.checked_add_signed(-apart_bytes);
+        let is_sound = resident_bytes.is_some();
+        invariant!(is_sound, "bytes that are on disk only are of messages");
         let resident = Usage {
             messages: self.live() - evicted.messages,
-            bytes: (self.live_bytes - evicted.bytes).saturating_add_signed(-apart_bytes),
+            bytes: resident_bytes.unwrap_or(0),
         };
         (resident, evicted)
     }
