@@ -134,7 +134,9 @@ impl Ledger {
         if known.durable && (known.at_start.unwrap_or(0) > 0 || known.confirmed > 0) {
             self.doubled.get_or_insert(id);
         }
-        known.at_start = None;
+        // Of one that is not durable and that a full queue refused, a copy in another queue may have become
+        // a dead letter that the journal keeps: it is there beside those that come now.
+        known.copies += known.at_start.take().unwrap_or(0);
         known.confirmed = 0;
     }
 
