@@ -47,11 +47,7 @@ impl Gateway {
             },
         };
         let settled = consumer.settled;
-        let rest = if delivery.resumed {
-            consumer.rest_of(delivery)
-        } else {
-            None
-        };
+        let rest = consumer.rest_of(delivery);
         let tag = consumer.lifetime;
         let tag = tag.map(|_| ConsumerLifetime::tag(delivery, rest));
         let token = self.sent.insert(delivery.consumer, delivery.position);

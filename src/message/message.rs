@@ -258,9 +258,9 @@ impl Message {
         for (number, (start, end)) in (0..).zip(sections) {
             last = (number, 0, start as usize);
             if number == section {
-                let length = u64::from(end - start);
-                let within = offset.min(length);
-                return (number, within, start as usize + within as usize);
+                let length = end - start;
+                let within = u32::try_from(offset).unwrap_or(length).min(length);
+                return (number, within.into(), (start + within) as usize);
             }
         }
         last

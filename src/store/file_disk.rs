@@ -367,6 +367,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::used_underscore_binding, reason = "held for its end, but here")]
     fn a_directory_is_free_at_once_although_a_starting_program_has_inherited_its_lock() {
         let name = format!("coroner-inherited-{}", std::process::id());
         let directory = std::env::temp_dir().join(name);

@@ -76,8 +76,18 @@ fn begun((tag, state): &UnsettledDelivery) -> Option<Box<(Acquisition, ResumePoi
 }
 
 impl Consumer {
-    /// What is to be sent of a delivery that is sent again; none: all of it.
+    /// What is to be sent of a delivery; none: all of it.
+    #[inline]
     pub(in crate::gateway) fn rest_of(&mut self, delivery: &Delivery) -> Option<Rest> {
+        if delivery.resumed {
+            self.rest_of_resumed(delivery)
+        } else {
+            None
+        }
+    }
+
+    #[cold]
+    fn rest_of_resumed(&mut self, delivery: &Delivery) -> Option<Rest> {
         let of_it = |begun: &mut Box<(Acquisition, ResumePoint)>| begun.0 == delivery.acquisition();
         let (_, point) = *self.begun.take_if(of_it)?;
         let section = point.section_number - PREFIX_SECTIONS;

@@ -274,13 +274,11 @@ fn begin_delivery(
         link: handle,
         is_resumed: resumed.is_some(),
     });
-    Ok(match resumed {
-        Some((bytes, again)) => partial.continued(bytes, again),
-        None => {
-            partial.is_in_part = transfer.resume;
-            partial
-        }
-    })
+    if let Some((bytes, again)) = resumed {
+        return Ok(partial.continued(bytes, again));
+    }
+    partial.is_in_part = transfer.resume;
+    Ok(partial)
 }
 
 /// Checks the incomplete deliveries of the connection against its budget: one message of the

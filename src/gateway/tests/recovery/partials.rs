@@ -12,7 +12,9 @@ use crate::base::limits::{
 };
 use crate::broker::registry::{DEFAULT_VHOST, RegistryFact};
 use crate::store::PIECE_BYTES_MAX;
-use crate::wire::performative::{Attach, DeliveryState, ResumePoint, SenderSettleMode, Transfer};
+use crate::wire::performative::{
+    Attach, DeliveryState, End, Performative, ResumePoint, SenderSettleMode, Transfer,
+};
 use crate::wire::{Value, resume_point};
 
 const TAG: &[u8] = b"a";
@@ -28,7 +30,7 @@ fn point(section_number: u32, section_offset: u64) -> ResumePoint {
 fn whole(durable: bool, bytes: usize) -> (usize, usize, Vec<u8>) {
     let header = section(0x70, &Value::List(vec![Value::Bool(durable)]));
     let properties = section(0x73, &Value::List(vec![Value::string("id")]));
-    let body: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+    let body: Vec<u8> = (0..251).cycle().take(bytes).collect();
     let whole = [&header[..], &properties, &message(&body)].concat();
     (header.len(), properties.len(), whole)
 }
@@ -167,13 +169,18 @@ fn a_publisher_resumes_where_it_was_cut_or_before(
 fn a_delivery_that_cannot_go_on_there_ends_its_link_and_publishes_nothing(
     #[case] at: Option<ResumePoint>,
     #[case] offset: usize,
-    #[case] _why: &str,
+    #[case] why: &str,
 ) {
     let (header, properties, sent) = whole(true, 3_000);
     let mut world = World::new();
     cut_after(&mut world, &sent[..header + properties + 500]);
     let (line, _) = again(&mut world);
     world.part(line, &resumed(at), &sent[header + properties + offset..]);
+    let told = world.lines[line].got.iter().find_map(|got| match got {
+        Performative::Detach(detach) => detach.error.as_ref()?.description.clone(),
+        _ => None,
+    });
+    assert!(told.as_ref().unwrap().contains(why), "{told:?}");
     let refused = (true, "amqp:invalid-field".to_owned());
     assert_eq!(world.detached(line), Some(refused));
     assert_eq!(world.ready(), 0);
@@ -288,8 +295,7 @@ fn a_detach_or_the_end_of_a_session_keeps_what_has_arrived_and_a_close_does_not(
         world.part(line, &begun(), &sent[..1_000]);
         match case {
             "end" => {
-                let end = crate::wire::performative::End { error: None };
-                let end = crate::wire::performative::Performative::End(Box::new(end));
+                let end = Performative::End(Box::new(End { error: None }));
                 world.write(line, 0, &end, &[]);
                 world.drive();
                 world.begin(line, 0);
