@@ -90,8 +90,7 @@ impl Gateway {
             Event::Unfinished(unfinished) => self.on_unfinished(&unfinished),
             Event::Resumed(resumed) => self.on_resumed(&resumed),
             Event::SenderSettled { link, delivery_id } => self.on_sender_settled(link, delivery_id),
-            // A drained sender needs no further action; answers to an attach are for clients.
-            Event::SenderFlow { .. } | Event::AttachAnswered { .. } => {}
+            Event::SenderFlow { .. } | Event::AttachAnswered { .. } => {} // for clients
         }
     }
 

@@ -239,23 +239,19 @@ impl Gateway {
             is_second,
             arrived,
         } = tagged;
+        let Some(resumable) = self.links.resumable(handle) else {
+            return;
+        };
+        let payload = resumable.with_front(arrived.payload);
+        let arrived = Arrived { payload, ..arrived };
+        if arrived.settled {
+            return self.on_messages(handle, arrived);
+        }
         let Arrived {
             delivery_id,
             settled,
             payload,
         } = arrived;
-        let payload = match self.links.resumable(handle) {
-            Some(resumable) => resumable.with_front(payload),
-            None => payload,
-        };
-        if settled {
-            let arrived = Arrived {
-                delivery_id,
-                settled,
-                payload,
-            };
-            return self.on_messages(handle, arrived);
-        }
         let generation = self.login.as_ref().map_or(0, Login::generation);
         let Some((id, way)) = self.receive(handle, generation, payload) else {
             return;

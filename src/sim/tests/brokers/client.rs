@@ -572,24 +572,7 @@ impl Client {
                 self.settle_told(false);
                 Ok(())
             }
-            Frame::Detach { handle, condition } => {
-                // Clients write nothing of which the broker could say that.
-                let condition = condition.unwrap_or_default();
-                if ["amqp:decode-error", "amqp:invalid-field"].contains(&&*condition) {
-                    return Err(format!("link {handle} was detached with {condition}"));
-                }
-                let gone = session.on_detach(handle, self.now)?;
-                if !gone.was_detaching {
-                    codec::detach(&mut self.output, gone.handle, true);
-                }
-                self.kept.extend(gone.kept);
-                if gone.was_coordinator {
-                    self.events.push_back(Event::Uncoordinated);
-                }
-                let publishes = gone.publishes;
-                self.events.push_back(Event::Detached { publishes });
-                Ok(())
-            }
+            Frame::Detach { handle, condition } => self.on_detach(handle, condition.as_deref()),
             Frame::End => {
                 if !session.ending {
                     codec::end(&mut self.output);
@@ -604,6 +587,25 @@ impl Client {
             }
             other => Err(format!("unexpected {other:?}")),
         }
+    }
+
+    fn on_detach(&mut self, handle: u32, condition: Option<&str>) -> Result<(), String> {
+        // Clients write nothing of which the broker could say that.
+        if let Some(condition @ ("amqp:decode-error" | "amqp:invalid-field")) = condition {
+            return Err(format!("link {handle} was detached with {condition}"));
+        }
+        let session = self.session.as_mut().ok_or("no session")?;
+        let gone = session.on_detach(handle, self.now)?;
+        if !gone.was_detaching {
+            codec::detach(&mut self.output, gone.handle, true);
+        }
+        self.kept.extend(gone.kept);
+        if gone.was_coordinator {
+            self.events.push_back(Event::Uncoordinated);
+        }
+        let publishes = gone.publishes;
+        self.events.push_back(Event::Detached { publishes });
+        Ok(())
     }
 
     fn on_transfer(&mut self, transfer: Incoming) -> Result<(), String> {

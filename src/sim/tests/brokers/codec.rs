@@ -4,6 +4,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::client::Role;
+use super::points::{end_of, received, received_up_to};
 use super::resuming::{Recovery, tag_of};
 use crate::wire::frame::{FrameHeader, FrameKind, begin_frame, end_frame};
 use crate::wire::{self, Descriptor, Fields, HeaderFields, Reader, Value};
@@ -133,7 +134,7 @@ fn write(
     end_frame(out, frame_start);
 }
 
-fn list(out: &mut Vec<u8>, code: u64, fields: impl FnOnce(&mut Vec<u8>) -> usize) {
+pub(super) fn list(out: &mut Vec<u8>, code: u64, fields: impl FnOnce(&mut Vec<u8>) -> usize) {
     wire::write_descriptor(out, code);
     let list = wire::begin_list(out);
     let count = fields(out);
@@ -580,18 +581,6 @@ fn attach_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
     }))
 }
 
-/// Section and offset in the state of a delivery of which a part has arrived.
-fn received_up_to(state: &[u8]) -> Result<Option<(u32, u64)>, wire::DecodeError> {
-    let Ok(mut state) = Reader::new(state).described() else {
-        return Ok(None);
-    };
-    if state.descriptor != Descriptor::Code(0x23) {
-        return Ok(None);
-    }
-    let mut fields = state.value.list()?;
-    Ok(fields.uint()?.zip(fields.ulong()?))
-}
-
 fn transfer_of(list: &mut Fields<'_>, payload: Vec<u8>) -> Result<Frame, wire::DecodeError> {
     let handle = list.uint()?.unwrap_or_default();
     let id = list.uint()?;
@@ -679,36 +668,6 @@ pub(super) fn message(id: u64, bytes: usize, header: &HeaderFields) -> Vec<u8> {
     wire::write_descriptor(&mut out, 0x75);
     wire::write_binary(&mut out, &body(id, bytes));
     out
-}
-
-/// The state of a delivery that has arrived up to this section and offset.
-fn received(out: &mut Vec<u8>, (section, offset): (u32, u64)) {
-    list(out, 0x23, |out| {
-        wire::write_uint(out, section);
-        wire::write_ulong(out, offset);
-        2
-    });
-}
-
-/// Where a section of a message begins; none if it has not arrived up to there.
-pub(super) fn section_start(message: &[u8], section: u32) -> Option<usize> {
-    let mut at = 0;
-    for _ in 0..section {
-        let (code, rest) = message.get(at + 3..)?.split_first()?;
-        at += 3 + match code {
-            0x45 => 1,
-            0xa0 | 0xc0 => 2 + usize::from(*rest.first()?),
-            _ => 5 + u32::from_be_bytes(*rest.first_chunk()?) as usize,
-        };
-    }
-    (at <= message.len()).then_some(at)
-}
-
-/// Section and offset up to which a message has arrived.
-fn end_of(message: &[u8]) -> (u32, u64) {
-    let starts = (0..).map_while(|section| Some((section, section_start(message, section)?)));
-    let (section, start) = starts.last().unwrap_or_default();
-    (section, (message.len() - start) as u64)
 }
 
 fn body(id: u64, bytes: usize) -> Vec<u8> {

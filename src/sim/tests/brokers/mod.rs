@@ -17,6 +17,7 @@ mod machine;
 mod managing;
 mod network;
 mod plants;
+mod points;
 mod redriving;
 mod resuming;
 mod run;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::client::{Client, Event, HeldDelivery, Link, Partial, Role, Session};
 use super::codec::{self, Answered, Outcome, Sent};
+use super::points::section_start;
 use super::trial::Fault;
 use super::world::World;
 use crate::base::Millis;
@@ -197,7 +198,7 @@ impl Recovery {
         };
         let begun = self.begun.as_ref().filter(|(of, _)| of == tag);
         let (_, bytes) = begun.ok_or("a delivery goes on of which nothing had come")?;
-        let start = codec::section_start(bytes, section);
+        let start = section_start(bytes, section);
         let end = start.and_then(|start| start.checked_add(usize::try_from(offset).ok()?));
         let front = end.and_then(|end| bytes.get(..end));
         let front = front.ok_or("[AMQP 3.4.1] a delivery goes on behind what had come")?;
@@ -351,7 +352,7 @@ impl Client {
 /// there without saying so, or from its beginning.
 fn rest_of(message: u64, payload: Vec<u8>, at: (u32, u64)) -> (Vec<u8>, Option<(u32, u64)>) {
     let offset = usize::try_from(at.1).unwrap_or(usize::MAX);
-    let start = codec::section_start(&payload, at.0);
+    let start = section_start(&payload, at.0);
     let rest = start.and_then(|start| payload.get(start.checked_add(offset)?..));
     match (rest, message % 4) {
         (Some(rest), 0 | 1) => (rest.to_vec(), Some(at)),
@@ -397,7 +398,7 @@ impl World {
                 if matches!(again, Again::Anew | Again::InPart(..)) {
                     self.ledger.send_anew(message);
                 }
-                self.resumed_in_part += u64::from(matches!(again, Again::InPart(..)));
+                self.in_part.published += u64::from(matches!(again, Again::InPart(..)));
             }
             if self.clients[client].is_to_attach_again(handle) && self.random.one_in(3) {
                 self.clients[client].detach(handle, false);

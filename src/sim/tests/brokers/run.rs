@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::machine::Done;
 use super::trial::{Fault, Trial};
-use super::world::World;
+use super::world::{InPart, World};
 use crate::base::Name;
 use crate::base::limits::HELD_UP_MS_MAX;
 use crate::broker::{Command, QueueCommand, Reply, TopologyCommand};
@@ -35,10 +35,8 @@ pub(super) struct Summary {
     pub(super) redriven: u64,
     /// Deliveries of links that outlived their connections, sent once more.
     pub(super) resumed: u64,
-    /// Of these, publishes that went on where they were cut.
-    pub(super) resumed_in_part: u64,
-    /// Of these, deliveries of which their consumers had a part.
-    pub(super) received_in_part: u64,
+    /// Those of which the other end had a part.
+    pub(super) in_part: InPart,
     /// Copies that browsers got.
     pub(super) browsed: u64,
     /// Transactions that were committed.
@@ -212,8 +210,7 @@ pub(super) fn run(trial: Trial) -> Result<Summary, Finding> {
                 answered: world.managed.answered(),
                 redriven: world.redriven(),
                 resumed: world.resumed,
-                resumed_in_part: world.resumed_in_part,
-                received_in_part: world.received_in_part,
+                in_part: world.in_part,
                 browsed: world.browsed,
                 committed: world.committed,
                 done: world.done(),
@@ -329,7 +326,7 @@ fn whole_brokers_keep_every_message_once_or_count_it_whatever_fails() {
         );
         if seeds >= 600 {
             assert!(
-                all.resumed_in_part > 0 && all.received_in_part > 0,
+                all.in_part.published > 0 && all.in_part.received > 0,
                 "{all:?}"
             );
         }
@@ -348,8 +345,8 @@ impl Summary {
         self.answered += other.answered;
         self.redriven += other.redriven;
         self.resumed += other.resumed;
-        self.resumed_in_part += other.resumed_in_part;
-        self.received_in_part += other.received_in_part;
+        self.in_part.published += other.in_part.published;
+        self.in_part.received += other.in_part.received;
         self.browsed += other.browsed;
         self.committed += other.committed;
         self.done.commits += other.done.commits;

@@ -47,14 +47,20 @@ pub(super) struct World {
     pub(super) crashes: u64,
     /// Publishes sent once more on links that outlived their connections, and deliveries that came so.
     pub(super) resumed: u64,
-    pub(super) resumed_in_part: u64,
-    pub(super) received_in_part: u64,
+    pub(super) in_part: InPart,
     /// Copies that browsers got, and transactions that were committed.
     pub(super) browsed: u64,
     pub(super) committed: u64,
     /// What [`sums`] said of each queue when the node started that runs now.
     pub(super) sums: BTreeMap<QueueId, i64>,
     done: Done,
+}
+
+/// Messages that went on where they were cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct InPart {
+    pub(super) published: u64,
+    pub(super) received: u64,
 }
 
 /// What is done next.
@@ -154,8 +160,7 @@ impl World {
             quiet: false,
             crashes: 0,
             resumed: 0,
-            resumed_in_part: 0,
-            received_in_part: 0,
+            in_part: InPart::default(),
             browsed: 0,
             committed: 0,
             sums: BTreeMap::new(),
@@ -364,7 +369,7 @@ impl World {
                         continue;
                     }
                     self.resumed += u64::from(resumed);
-                    self.received_in_part += u64::from(in_part);
+                    self.in_part.received += u64::from(in_part);
                     if !stale {
                         self.check_awaited(seen.id)?;
                     }
