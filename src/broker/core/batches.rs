@@ -73,11 +73,7 @@ impl Core {
         handle: impl FnOnce(&mut Self, &mut Turn<'_>),
     ) {
         self.wake_due(now);
-        let mut turn = Turn {
-            now,
-            budget: COMMAND_BUDGET,
-            effects,
-        };
+        let mut turn = Turn::new(now, COMMAND_BUDGET, effects);
         let has_other_work = self.work.len() > usize::from(self.unserved.commands > 0);
         self.unserved.taker = None;
         handle(self, &mut turn);
@@ -92,11 +88,7 @@ impl Core {
     #[inline]
     pub fn end_batch(&mut self, now: Now, effects: &mut Effects) {
         if self.unserved.commands > 0 {
-            let mut turn = Turn {
-                now,
-                budget: COMMAND_BUDGET,
-                effects,
-            };
+            let mut turn = Turn::new(now, COMMAND_BUDGET, effects);
             self.run_unserved(&mut turn);
             self.recorder.finish(now, effects);
         }

@@ -235,6 +235,8 @@ struct Turn<'a> {
     now: Now,
     /// Messages that may still be touched in it.
     budget: usize,
+    /// As many as that were before the command of which the work is to be charged.
+    given: usize,
     effects: &'a mut Effects,
 }
 
@@ -246,7 +248,16 @@ const COMMAND_BUDGET: usize = 128;
 /// batches are sized for that.
 const COMMAND_SHARE: usize = 8;
 
-impl Turn<'_> {
+impl<'a> Turn<'a> {
+    const fn new(now: Now, budget: usize, effects: &'a mut Effects) -> Self {
+        Self {
+            now,
+            budget,
+            given: budget,
+            effects,
+        }
+    }
+
     /// Charges the meter for messages that a command touched beyond its share.
     #[inline]
     fn charge_touched(&mut self) {
@@ -256,16 +267,18 @@ impl Turn<'_> {
     /// Charges the meter for messages that were touched beyond so many.
     #[inline]
     fn charge_touched_beyond(&mut self, share: usize) {
-        let touched = COMMAND_BUDGET - self.budget;
+        let touched = self.given - self.budget;
         if touched > share {
             self.effects.meter.charge(Step::Message, touched - share);
         }
     }
 
-    /// Starts the budget again for the next of several settlements in one command.
+    /// Begins the next of several settlements in one command: it has what the others have left, and its
+    /// share in any case.
     fn begin_next(&mut self) {
         self.charge_touched();
-        self.budget = COMMAND_BUDGET;
+        self.budget = self.budget.max(COMMAND_SHARE);
+        self.given = self.budget;
     }
 }
 
@@ -437,11 +450,7 @@ impl Core {
     pub fn apply(&mut self, now: Now, command: Command, effects: &mut Effects) -> Reply {
         self.end_batch(now, effects);
         self.wake_due(now);
-        let mut turn = Turn {
-            now,
-            budget: COMMAND_BUDGET,
-            effects,
-        };
+        let mut turn = Turn::new(now, COMMAND_BUDGET, effects);
         let reply = self.handle(&mut turn, command);
         self.run(&mut turn);
         turn.charge_touched();
@@ -453,11 +462,7 @@ impl Core {
     pub fn tick(&mut self, now: Now, budget: usize, effects: &mut Effects) -> More {
         self.end_batch(now, effects);
         self.wake_due(now);
-        let mut turn = Turn {
-            now,
-            budget,
-            effects,
-        };
+        let mut turn = Turn::new(now, budget, effects);
         self.tell_due_drops(&mut turn);
         self.write_due_deaths(&mut turn);
         self.wake_due_redrives(now);
@@ -474,11 +479,7 @@ impl Core {
     /// deleted, so no client is told and no record is needed. Afterwards no message of it refers to
     /// a body.
     pub fn dissolve(&mut self, now: Now, budget: usize, effects: &mut Effects) -> More {
-        let mut turn = Turn {
-            now,
-            budget,
-            effects,
-        };
+        let mut turn = Turn::new(now, budget, effects);
         while turn.budget > 0
             && let Some(id) = self.names.values().next().copied()
         {
@@ -553,11 +554,7 @@ impl Core {
         command: Command,
         effects: &mut Effects,
     ) -> Reply {
-        let mut turn = Turn {
-            now,
-            budget: 0,
-            effects,
-        };
+        let mut turn = Turn::new(now, 0, effects);
         self.handle(&mut turn, command)
     }
 }

@@ -9,11 +9,7 @@ impl Core {
     /// [`Core::apply`] without the work that follows, which stays on the list.
     pub fn apply_alone(&mut self, now: Now, command: Command, effects: &mut Effects) -> Reply {
         self.wake_due(now);
-        let mut turn = Turn {
-            now,
-            budget: COMMAND_BUDGET,
-            effects,
-        };
+        let mut turn = Turn::new(now, COMMAND_BUDGET, effects);
         let reply = self.handle(&mut turn, command);
         self.recorder.finish(now, effects);
         reply
@@ -21,11 +17,7 @@ impl Core {
 
     /// Does the first item of the list; false if there is none.
     pub fn work_one(&mut self, now: Now, effects: &mut Effects) -> bool {
-        let mut turn = Turn {
-            now,
-            budget: 1,
-            effects,
-        };
+        let mut turn = Turn::new(now, 1, effects);
         let is_any = !self.work.is_empty();
         self.run(&mut turn);
         self.recorder.finish(now, effects);

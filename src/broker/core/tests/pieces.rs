@@ -2,7 +2,7 @@
 
 use super::redrive::{rights, spec};
 use super::scenario::{CONNECTION, Scenario, draft, number, text};
-use crate::base::limits::{BATCH_NS_MAX, BROWSED_BLOCKS_MAX, ROUTED_QUEUES_MAX};
+use crate::base::limits::{BATCH_NS_MAX, BROWSED_BLOCKS_MAX, ROUTED_QUEUES_MAX, SETTLE_RUN_MAX};
 use crate::base::{
     ConnectionId, ConsumerId, Meter, Name, Position, PublisherId, Seed, SessionId, Step,
 };
@@ -187,6 +187,33 @@ fn a_run_of_settlements_is_charged_for_what_each_of_them_brings_about() {
     });
     let spent = spent_ns(&mut s, run);
     assert!(spent >= 4 * 499 * Step::Entry.ns(), "{spent}");
+}
+
+/// Each of them had a budget of its own for what was to be done anyway: 64 times what a command may do.
+#[test]
+fn a_run_of_accepted_deliveries_does_no_more_beside_it_than_one_command() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    s.queue("due", &[("x-message-ttl", number(1_000))]);
+    for _ in 0..10_000 {
+        s.publish("due", &draft("m"));
+    }
+    for _ in 0..SETTLE_RUN_MAX {
+        s.publish("q", &draft("m"));
+    }
+    let taken = s.take(1, "q", SETTLE_RUN_MAX as u64);
+    s.now.mono = s.now.mono.plus(2_000);
+    let run = Command::SettleRun(SettleRun {
+        consumer: ConsumerId(1),
+        positions: taken.iter().map(|delivery| delivery.position).collect(),
+        outcome: Outcome::Accepted,
+    });
+    let spent = spent_ns(&mut s, run);
+    assert!(spent < BATCH_NS_MAX, "{spent}");
+    assert!(s.core.has_work(), "what is due is left to ticks");
+    assert_eq!(s.counts("q").1, 0, "all are settled");
+    finish(&mut s);
+    assert_eq!(s.counts("due"), (0, 0, 0));
 }
 
 /// Messages that die together, each into many queues, were one step: it had no end in practice.
