@@ -193,15 +193,7 @@ fn links_that_outlive_the_broker_are_bounded_and_counted() {
 
 /// Attaches as many links as a user may have that outlive their connection, and more, with this durability.
 fn leave_kept_links(broker: &RunningBroker, durability: u32) {
-    let kept = |handle: u32, name: &str| {
-        let mut attach = raw::attach(handle, false, "/queues/kept");
-        attach[0] = raw::text(name);
-        attach[4] = raw::ubyte(1);
-        let (address, policy) = (raw::text("/queues/kept"), raw::symbol("never"));
-        let target = [address, raw::uint(durability), policy, raw::uint(0)];
-        attach[6] = raw::described(0x29, &raw::list(&target));
-        attach
-    };
+    let kept = |handle, name: &str| kept_publisher(handle, name, durability);
     let is_kept = |answer: &raw::Came| answer.says("connection-close");
     Raw::declare(broker.port, "kept");
     let (mut promised, mut sent) = (0, 0);
@@ -231,6 +223,59 @@ fn leave_kept_links(broker: &RunningBroker, durability: u32) {
     other.perform(raw::ATTACH, &kept(0, "other"));
     assert!(is_kept(&other.wait_for(raw::ATTACH)));
     thread::sleep(Duration::from_secs(1));
+}
+
+/// The attach of a publisher whose link outlives its connection.
+fn kept_publisher(handle: u32, name: &str, durability: u32) -> Vec<Vec<u8>> {
+    let mut attach = raw::attach(handle, false, "/queues/kept");
+    attach[0] = raw::text(name);
+    attach[4] = raw::ubyte(1);
+    let (address, policy) = (raw::text("/queues/kept"), raw::symbol("never"));
+    let target = [address, raw::uint(durability), policy, raw::uint(0)];
+    attach[6] = raw::described(0x29, &raw::list(&target));
+    attach
+}
+
+/// [AMQP 2.6.13, 3.4.1] Who begins messages on many links that outlive their connection, and goes in the middle of each: what
+/// is kept of them is counted and bounded for a user, and gone with it.
+#[test]
+fn messages_that_are_begun_on_links_that_are_kept_are_bounded_and_counted() {
+    let cost = under_attack(&[], |broker| {
+        Raw::declare(broker.port, "kept");
+        add_user(broker, "eve", ".*");
+        let begun = raw::described(0x75, &raw::binary(&vec![b'.'; 240_000]));
+        for connection in 0..10 {
+            for name in 0..60 {
+                let mut raw = Raw::begun_as(broker.port, "eve");
+                let name = format!("{connection}-{name}");
+                raw.perform(raw::ATTACH, &kept_publisher(0, &name, 0));
+                raw.wait_for(raw::FLOW);
+                for (number, part) in begun[..200_000].chunks(100_000).enumerate() {
+                    let first = u32::try_from(number).unwrap() == 0;
+                    let of_first = |field: Vec<u8>| if first { field } else { raw::null() };
+                    let fields = [
+                        raw::uint(0),
+                        of_first(raw::uint(0)),
+                        of_first(raw::binary(b"tag")),
+                        of_first(raw::uint(0)),
+                        raw::truth(false),
+                        raw::truth(true),
+                    ];
+                    let transfer = raw::performative(raw::TRANSFER, &fields);
+                    raw.send(&raw::frame(0, 0, &[&transfer[..], part].concat()));
+                }
+            }
+        }
+        thread::sleep(Duration::from_secs(1));
+        // Those that came first are there, and go on where they were.
+        let mut attach = kept_publisher(0, "0-0", 0);
+        attach[7] = raw::map(&[raw::binary(b"tag"), raw::null()]);
+        let mut raw = Raw::begun_as(broker.port, "eve");
+        raw.perform(raw::ATTACH, &attach);
+        assert!(raw.wait_for(raw::ATTACH).says("tag"));
+    });
+    assert!(cost.growth_mib < 112, "{cost}");
+    cost.check_counted_within(40);
 }
 
 /// The attach of a consumer whose link outlives its connection, with a map of what it has not settled.
