@@ -310,6 +310,9 @@ impl Core {
 
     /// Sends one delivery again; false if there is none or no room for it.
     fn resend(&mut self, turn: &mut Turn<'_>, id: ConsumerId) -> bool {
+        if !self.clients.consumers.contains_key(&id) {
+            return false; // it went meanwhile
+        }
         if let Err(why) = self.clients.room(id) {
             self.clients.block(id, why);
             return false;

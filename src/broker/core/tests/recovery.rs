@@ -404,6 +404,33 @@ fn the_older_end_of_a_link_attached_twice_loses_it_and_what_it_says_later_has_no
     assert_eq!(c.s.counts("q"), (0, 1, 0));
 }
 
+/// The simulation of whole brokers saw an invariant broken: who was to get more of it was gone.
+#[test]
+fn a_link_that_is_lost_while_it_is_sent_again_what_it_held_has_lost_nothing() {
+    let bodies: Vec<String> = (0..500).map(|number| format!("m{number}")).collect();
+    let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
+    let mut c = Client::new(&[], &bodies);
+    c.attach(vec![]);
+    let held = c.positions(400);
+    c.lose();
+    let known = || held.iter().map(|it| (*it, None)).collect();
+    c.attach(known());
+    let (consumer, connection) = (c.consumer(), ConnectionId(c.at));
+    let flow = Command::ConsumerFlow {
+        consumer,
+        limit: 400,
+        drain: false,
+    };
+    let now = c.s.now;
+    c.s.core.apply(now, flow, &mut c.s.effects);
+    assert!(c.s.core.has_work(), "not all is sent again at once");
+    let close = Command::ConnectionClose { connection };
+    c.s.core.apply(now, close, &mut c.s.effects);
+    assert_eq!(c.others().len(), 100);
+    let told = c.attach(known()).unwrap();
+    assert_eq!(positions(&told.held), held);
+}
+
 #[test]
 fn a_link_that_is_lost_while_it_recovers_has_lost_nothing() {
     let bodies: Vec<String> = (0..500).map(|number| format!("m{number}")).collect();
