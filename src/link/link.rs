@@ -473,7 +473,11 @@ impl QueuedMessage {
     /// Adds more of its bytes, at least one.
     pub(super) fn supply(&mut self, bytes: Bytes) {
         self.is_asked = false;
-        self.to_come = self.to_come.saturating_sub(bytes.len() as u64);
+        uncount!(
+            self.to_come,
+            bytes.len() as u64,
+            "bytes that are supplied were to come"
+        );
         self.here_bytes += bytes.len();
         self.parts.push_back(bytes);
     }
