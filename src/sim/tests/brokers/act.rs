@@ -244,7 +244,7 @@ impl World {
         let is_plain = !second && !recovers;
         // What was settled first, and lost with the line, comes back without having failed if the link is attached
         // again before the broker sees the line end.
-        let is_sure = second || !recovers;
+        let is_sure = (second || !recovers) && !session.links[&handle].transacted;
         let browsed = session.held[&first].browsed;
         let settled = session.held.range(first..=last);
         let settled: Vec<(u64, String)> = settled
@@ -262,6 +262,12 @@ impl World {
             if let Some((_, transaction)) = transaction {
                 self.ledger.retire(transaction, message, &outcome);
             }
+        }
+        if transaction.is_some()
+            && let Some(session) = &mut self.clients[client].session
+            && let Some(link) = session.links.get_mut(&handle)
+        {
+            link.transacted = true;
         }
         let transaction = transaction.as_ref().map(|(id, _)| &**id);
         self.clients[client].settle((first, last), &outcome, (second, transaction));

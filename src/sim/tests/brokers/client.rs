@@ -121,6 +121,8 @@ pub(super) struct Link {
     pub(super) limit: u32,
     /// A drain is under way.
     pub(super) draining: bool,
+    /// An outcome of it was said in a transaction: if that had ended, the broker closes the link.
+    pub(super) transacted: bool,
     /// A delivery of several frames: what came of it.
     pub(super) partial: Option<Partial>,
 }
@@ -334,6 +336,7 @@ impl Client {
             count: 0,
             limit: 0,
             draining: false,
+            transacted: false,
             partial: None,
         };
         session.links.insert(handle, link);
