@@ -315,7 +315,10 @@ impl Core {
         } = paged_in;
         uncount!(self.memory.loading, 1, "a block that comes was asked for");
         self.memory.loads += 1;
-        if let Some(next) = self.memory.waiting.pop_front() {
+        // Some may be of queues that were deleted while they waited: nobody would ask for those behind them.
+        while self.memory.loading < LOADS_MAX
+            && let Some(next) = self.memory.waiting.pop_front()
+        {
             self.load(turn, next);
         }
         self.page_in(turn, (id, block), messages);

@@ -151,3 +151,38 @@ fn what_comes_into_a_block_that_is_being_read_back_is_neither_stuck_nor_taken_fo
         assert_eq!(s.taken(consumer).len(), left + 9, "{emptied:?}");
     }
 }
+
+/// For each block that came, one that waited was asked for, or none if its queue was gone by then: those behind
+/// enough of these were never asked for, and stood there beside consumers with credit. Found by the simulation.
+#[test]
+fn blocks_that_wait_behind_those_of_deleted_queues_are_read_back() {
+    const COUNT: u64 = 40;
+    let mut s = Scenario::new();
+    let queues = |kind| (0..COUNT).map(move |number| format!("{kind}{number}"));
+    let names: Vec<String> = queues("first").chain(queues("gone")).collect();
+    for name in names.iter().map(String::as_str).chain(["q"]) {
+        s.queue(name, &[]);
+        s.publish(name, &draft("x"));
+    }
+    let mut s = restarted(&s);
+    for (id, name) in (1..).zip(names.iter().map(String::as_str).chain(["q"])) {
+        let consumer = s.consumer(id, name);
+        s.credit(consumer, 1);
+    }
+    let loads = std::mem::take(&mut s.effects.loads);
+    assert!(loads.len() < COUNT as usize, "the others wait");
+    for name in queues("gone") {
+        s.apply(Command::Queue(QueueCommand::Delete {
+            connection: None,
+            name: Name::from(name.as_str()),
+            if_unused: false,
+            if_empty: false,
+        }));
+    }
+    let mut loads = loads;
+    while !loads.is_empty() {
+        answer(&mut s, loads);
+        loads = std::mem::take(&mut s.effects.loads);
+    }
+    assert_eq!(s.counts("q"), (0, 1, 0), "its consumer has it");
+}
