@@ -156,7 +156,7 @@ fn what_comes_into_a_block_that_is_being_read_back_is_neither_stuck_nor_taken_fo
 /// enough of these were never asked for, and stood there beside consumers with credit. Found by the simulation.
 #[test]
 fn blocks_that_wait_behind_those_of_deleted_queues_are_read_back() {
-    const COUNT: u64 = 40;
+    const COUNT: usize = 40;
     let mut s = Scenario::new();
     let queues = |kind| (0..COUNT).map(move |number| format!("{kind}{number}"));
     let names: Vec<String> = queues("first").chain(queues("gone")).collect();
@@ -170,7 +170,7 @@ fn blocks_that_wait_behind_those_of_deleted_queues_are_read_back() {
         s.credit(consumer, 1);
     }
     let loads = std::mem::take(&mut s.effects.loads);
-    assert!(loads.len() < COUNT as usize, "the others wait");
+    assert!(loads.len() < COUNT, "the others wait");
     for name in queues("gone") {
         s.apply(Command::Queue(QueueCommand::Delete {
             connection: None,
