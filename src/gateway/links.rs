@@ -79,6 +79,19 @@ pub(super) enum LinkKind {
 }
 
 impl LinkKind {
+    /// What outlives the connection of a publisher's link, if anything does.
+    pub(super) fn resumable(&mut self) -> Option<&mut Resumable> {
+        match self {
+            Self::Publisher(publisher) => publisher.resumable.as_deref_mut(),
+            Self::Consumer(_)
+            | Self::Controller(_)
+            | Self::Request(_)
+            | Self::Response(_)
+            | Self::PutToken(_)
+            | Self::TokenStatus(_) => None,
+        }
+    }
+
     /// Takes the unwritten deliveries of a consumer whose deliveries are settled when sent, if it
     /// is one.
     pub(super) fn take_presettled(&mut self) -> Option<VecDeque<u64>> {
@@ -196,15 +209,7 @@ impl Links {
 
     /// What outlives the connection of the publisher's link with this handle, if anything does.
     pub(super) fn resumable(&mut self, handle: LinkHandle) -> Option<&mut Resumable> {
-        match &mut self.by_handle(handle)?.kind {
-            LinkKind::Publisher(publisher) => publisher.resumable.as_deref_mut(),
-            LinkKind::Consumer(_)
-            | LinkKind::Controller(_)
-            | LinkKind::Request(_)
-            | LinkKind::Response(_)
-            | LinkKind::PutToken(_)
-            | LinkKind::TokenStatus(_) => None,
-        }
+        self.by_handle(handle)?.kind.resumable()
     }
 
     /// Looks up the slot of a handle and remembers it as the last one.

@@ -275,7 +275,7 @@ impl Link {
 }
 
 /// Whether a resumed delivery is sent for its state alone, as one that is whole at both ends. [AMQP 2.7.5]
-pub(super) fn is_state_only(transfer: &Transfer, payload: &[u8]) -> bool {
+fn is_state_only(transfer: &Transfer, payload: &[u8]) -> bool {
     let says_nothing = transfer.resumes_at.is_none() && payload.is_empty();
     transfer.resume && says_nothing && !transfer.more && !transfer.aborted
 }

@@ -112,18 +112,8 @@ impl Gateway {
 
     /// Suspends all links that outlive their connection, which is gone.
     pub(in crate::gateway) fn suspend_resumable(&mut self, now: Millis) {
-        let attached = self
-            .links
-            .iter_mut()
-            .filter_map(|link| match &mut link.kind {
-                LinkKind::Publisher(publisher) => publisher.resumable.as_deref_mut(),
-                LinkKind::Consumer(_)
-                | LinkKind::Controller(_)
-                | LinkKind::Request(_)
-                | LinkKind::Response(_)
-                | LinkKind::PutToken(_)
-                | LinkKind::TokenStatus(_) => None,
-            });
+        let links = self.links.iter_mut();
+        let attached = links.filter_map(|link| link.kind.resumable());
         let departed = self.departed.iter_mut();
         let departed = departed.map(|departed| &mut *departed.resumable);
         for resumable in attached.chain(departed) {

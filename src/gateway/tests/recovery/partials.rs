@@ -308,6 +308,23 @@ fn a_detach_or_the_end_of_a_session_keeps_what_has_arrived_and_a_close_does_not(
 }
 
 #[test]
+fn nothing_is_kept_under_an_alarm_or_for_a_link_that_is_attached_while_its_older_end_stands() {
+    let (_, _, sent) = whole(true, 3_000);
+    for case in ["an alarm", "stolen"] {
+        let mut world = World::new();
+        let line = world.line("c");
+        world.attach(line, &kept(&[]));
+        world.part(line, &begun(), &sent[..1_000]);
+        if case == "an alarm" {
+            world.lines[line].gateway.on_alarm(true);
+            world.cut(line);
+        }
+        assert_eq!(again(&mut world).1, None, "{case}");
+        assert_eq!(world.ready(), 0, "{case}");
+    }
+}
+
+#[test]
 fn what_the_publisher_does_not_name_or_has_settled_is_not_kept() {
     let (_, _, sent) = whole(true, 3_000);
     let mut world = World::new();
