@@ -12,7 +12,7 @@
 //! Nothing is lost by it: the elided records had not been confirmed, and are confirmed with their
 //! LSN only, when there is nothing of them to keep any more.
 //!
-//! Consecutive removals of written messages become one record: each needs a few bytes then.
+//! Consecutive removals of written messages become one record, that of the first: each needs a few bytes then.
 
 #[cfg(test)]
 #[allow(
@@ -178,8 +178,11 @@ struct Elision<'a, 'b> {
 
 /// Removals that follow one another in a record.
 struct Removed {
-    /// The LSN of the last one: the records of the others are not written.
+    /// The LSN of the first one, which the record gets: with that of another one, those before it could be
+    /// confirmed while the record has no room.
     lsn: Lsn,
+    /// The LSN of the last one.
+    last: Lsn,
     wall: Timestamp,
     places: Vec<(QueueId, Position)>,
 }
@@ -205,10 +208,11 @@ impl Elision<'_, '_> {
         }
         let run = self.removed.get_or_insert_with(|| Removed {
             lsn,
+            last: lsn,
             wall,
             places: Vec::new(),
         });
-        run.lsn = lsn;
+        run.last = lsn;
         run.places
             .extend(record.facts.iter().filter_map(|fact| match fact {
                 Fact::Removed {
@@ -235,9 +239,10 @@ impl Elision<'_, '_> {
 
     /// Ends the current record of removals.
     fn push_removed(&mut self) {
-        if let Some(Removed { lsn, wall, places }) = self.removed.take() {
-            let stored = Stored::removed(self.vhost.clone(), wall, places);
-            self.appending.push(lsn, stored);
+        if let Some(run) = self.removed.take() {
+            let stored = Stored::removed(self.vhost.clone(), run.wall, run.places);
+            self.appending.push(run.lsn, stored);
+            self.appending.use_up_to(run.last);
         }
     }
 

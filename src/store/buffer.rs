@@ -596,11 +596,16 @@ impl<P: Payload> Appending<'_, P> {
 
     /// Leaves out a record without facts. Its LSN counts as written with the others.
     pub fn skip(&mut self, lsn: Lsn) {
-        self.free = self.free.max(Lsn(lsn.0 + 1));
+        self.use_up_to(lsn);
         self.elided += 1;
         if self.buffer.waiting_records == 0 {
             self.wake = self.wake.or(Wake::First);
         }
+    }
+
+    /// Notes that LSNs are in use whose records are in one before them.
+    pub fn use_up_to(&mut self, lsn: Lsn) {
+        self.free = self.free.max(Lsn(lsn.0 + 1));
     }
 
     /// Releases a body, see [`super::Journal::release`].

@@ -11,7 +11,7 @@ use crate::broker::memo::ImportMark;
 use crate::broker::publisher_link::KeptDelivery;
 use crate::deaths::Reason;
 use crate::message::{KeyRule, Message, Route};
-use crate::store::sim_disk::SimDisk;
+use crate::store::sim_disk::{Faults, SimDisk};
 use crate::store::{self, Journal, Restored};
 
 const Q: QueueId = QueueId(1);
@@ -237,6 +237,47 @@ fn removals_that_follow_one_another_are_one_record() {
     ];
     let expect: &[&[&str]] = &[&["out 1", "out 2", "out 3"], &["in [1] Named"], &["out 1"]];
     check(records, &[], expect, &[]);
+}
+
+/// The record had the LSN of its last removal, so that those before it were confirmed while it waited for
+/// room: what a client had accepted came again after a power cut. World 46001217 of the simulation.
+#[test]
+fn no_removal_is_confirmed_before_the_record_that_has_it() {
+    let disk = SimDisk::default();
+    let options = store::StoreOptions {
+        segment_bytes: 4096,
+        reserved_segments: 0,
+        ..store::StoreOptions::default()
+    };
+    let (journal, mut writer) = store::open(disk.clone(), options, 1, |_| ())
+        .unwrap()
+        .start();
+    disk.set_faults(Faults {
+        capacity_bytes: Some(4096),
+        ..Faults::default()
+    });
+    let reservation = journal.reserve();
+    let first = reservation.first();
+    let records = [Q, OTHER, DEAD].into_iter().zip(first.0..);
+    let records = records.map(|(queue, lsn)| Record {
+        lsn: Lsn(lsn),
+        wall: Timestamp(1),
+        facts: vec![removed(queue, 1)].into(),
+        named: false,
+    });
+    let last = Lsn(first.0 + 2);
+    journal.fill_with(reservation, |appending| {
+        append(appending, &Name::from("v"), records, [].into_iter(), last)
+    });
+    assert!(writer.write(Timestamp(1)).unwrap().stalled);
+    assert!(journal.durable_lsn() < first);
+    disk.set_faults(Faults::default());
+    writer.retry_room();
+    assert!(!writer.write(Timestamp(1)).unwrap().stalled);
+    writer.sync().unwrap();
+    assert!(journal.durable_lsn() >= last);
+    let after = journal.reserve();
+    assert!(after.first() > last, "an LSN is used twice");
 }
 
 fn died(queue: QueueId, dead: u64) -> Fact {
