@@ -566,6 +566,7 @@ fn strike(facts: &mut Facts, queue: QueueId, position: Position) -> Struck {
         let Some(Fact::Inserted {
             body: Body::Named,
             entries,
+            message,
             ..
         }) = facts.get_mut(index)
         else {
@@ -577,6 +578,10 @@ fn strike(facts: &mut Facts, queue: QueueId, position: Position) -> Struck {
         let Some(place) = place else {
             return Struck::Nothing;
         };
+        if place == 0 && entries.len() > 1 && message.outstanding_job().is_some() {
+            // The first copy is the one of which a redrive learns: another would be taken for it.
+            return Struck::Nothing;
+        }
         entries.remove(place);
         let struck = if entries.is_empty() {
             facts.remove(index);
