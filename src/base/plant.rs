@@ -62,6 +62,12 @@ pub(crate) enum Plant {
     CheckpointForgetsAcquired,
     /// A start gives what links held that outlive the broker to their queues.
     StartForgetsHeld,
+    /// A message of a group goes to whoever asks for it.
+    GroupShared,
+    /// Nobody looks again at messages of groups that were freed.
+    GroupNotOffered,
+    /// A consumer gets what its selector does not match.
+    SelectorIgnored,
     /// What would become of a dead letter is foreseen without the cycle rule: the simulation of
     /// cores finds it.
     CycleNotForeseen,
@@ -71,7 +77,7 @@ pub(crate) enum Plant {
 
 impl Plant {
     /// The faults that simulations of whole brokers find, in the order of declaration.
-    pub(crate) const ALL: [Self; 29] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,
         Self::CheckpointForgetsHeld,
@@ -100,6 +106,9 @@ impl Plant {
         Self::SentBeforeAcquired,
         Self::CheckpointForgetsAcquired,
         Self::StartForgetsHeld,
+        Self::GroupShared,
+        Self::GroupNotOffered,
+        Self::SelectorIgnored,
         Self::CommitInParts,
     ];
 }

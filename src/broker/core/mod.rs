@@ -24,6 +24,8 @@ mod events;
 mod explain;
 mod failure;
 mod foresee;
+#[cfg(test)]
+mod grouping;
 mod import;
 mod isolation;
 mod ledger;

@@ -10,6 +10,8 @@ use super::groups::{Freed, Groups};
 use super::messages::{Messages, subqueue};
 use super::reserved::Reserved;
 use super::suspects::Suspects;
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConsumerId, Position, Step, Timestamp, invariant};
 use crate::filter::Selector;
 use crate::message::Message;
@@ -399,6 +401,10 @@ impl Selecting {
     }
 
     fn look_again(&mut self, freed: Freed) {
+        #[cfg(test)]
+        if is_planted(Plant::GroupNotOffered) {
+            return;
+        }
         self.is_news |= !freed.is_empty();
         for (subqueue, position) in freed {
             let first = self.returned.entry(subqueue).or_insert(position);
@@ -453,7 +459,10 @@ impl One {
                     let messages_worth = answer.spent_ns / Step::Message.ns();
                     let messages_worth = usize::try_from(messages_worth).unwrap_or(usize::MAX);
                     *left = left.saturating_sub(messages_worth);
-                    if answer.matches {
+                    let matches = answer.matches;
+                    #[cfg(test)]
+                    let matches = matches || is_planted(Plant::SelectorIgnored);
+                    if matches {
                         return (None, Choice::Take(position), spent_ns);
                     }
                 }
@@ -475,6 +484,8 @@ fn is_passed(
     };
     let owner = groups.key(message).and_then(|key| groups.owner(key));
     let other = owner.filter(|owner| *owner != consumer);
+    #[cfg(test)]
+    let other = other.filter(|_| !is_planted(Plant::GroupShared));
     if let Some(other) = other {
         groups.pass(other, position);
     }

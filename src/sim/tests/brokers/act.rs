@@ -1,7 +1,8 @@
 //! What the clients and the operator of a world do.
 
 use super::client::{FRAME_BYTES, Phase, Role, Session};
-use super::codec::{self, Outcome, Sent};
+use super::codec::{Outcome, Sent};
+use super::payload;
 use super::topology::{self, FANOUT};
 use super::trial::Fault;
 use super::world::World;
@@ -14,6 +15,8 @@ use crate::wire::HeaderFields;
 const LINKS: usize = 3;
 /// Messages of one world at most.
 const MESSAGES: u64 = 500;
+/// The groups that messages belong to.
+const GROUPS: [&str; 4] = ["red", "green", "blue", payload::ENDING_GROUP];
 /// Large ones among them.
 const LARGE_MESSAGES: u64 = 12;
 
@@ -104,7 +107,12 @@ impl World {
             return;
         }
         let names = self.topology.names();
-        let queue = (*self.random.pick(&names).unwrap()).to_owned();
+        let queue = if self.trial.has(Fault::Groups) && self.random.one_in(2) {
+            names[0] // so that several want the messages of one group
+        } else {
+            *self.random.pick(&names).unwrap()
+        };
+        let queue = queue.to_owned();
         self.attach_to(client, publishes, queue);
     }
 
@@ -119,6 +127,11 @@ impl World {
             !publishes && !self.quiet && self.trial.has(Fault::Settled) && self.random.one_in(4);
         let browses =
             !publishes && !self.quiet && self.trial.has(Fault::Browse) && self.random.one_in(4);
+        let selects = !publishes
+            && !browses
+            && !self.quiet
+            && self.trial.has(Fault::Selectors)
+            && self.random.one_in(3);
         let timeout_s = if browses { 0 } else { self.timeout_s(settled) };
         let role = if publishes {
             let copies = if copies { self.topology.copies } else { 1 };
@@ -129,6 +142,7 @@ impl World {
                 queue,
                 second,
                 browses,
+                selects,
             }
         };
         self.clients[client].attach(role, &address, settled, timeout_s);
@@ -169,15 +183,21 @@ impl World {
             .random
             .one_in(if self.trial.has(Fault::Memory) { 2 } else { 5 });
         let ttl = self.random.one_in(12);
+        let priority = self
+            .trial
+            .has(Fault::Selectors)
+            .then(|| self.random.below(10));
         let header = HeaderFields {
             durable: Some(durable),
+            priority: priority.map(|priority| u8::try_from(priority).unwrap()),
             ttl_ms: ttl.then(|| 1 + u32::try_from(self.random.below(40)).unwrap()),
             ..HeaderFields::default()
         };
         let all_enter = copies == 1 || !self.trial.has(Fault::Queues);
         let id = self.ledger.send(durable, copies, all_enter);
         self.ledger.large += u64::from(is_large);
-        let payload = codec::message(id, bytes, &header);
+        let group = self.group();
+        let payload = payload::message(id, bytes, &header, group);
         let transaction = match self.clients[client].recovery(handle) {
             Some(_) => None,
             None => self.pick_transaction(client),
@@ -196,6 +216,18 @@ impl World {
         if is_kept && bytes > FRAME_BYTES && self.trial.has(Fault::Cut) && self.random.one_in(3) {
             self.cut_under_message(client);
         }
+    }
+
+    /// The group of the next message, and whether it is the last of it.
+    fn group(&mut self) -> Option<(&'static str, bool)> {
+        if !self.trial.has(Fault::Groups) || self.random.one_in(3) {
+            return None;
+        }
+        let group = *self.random.pick(&GROUPS)?;
+        Some((
+            group,
+            payload::ends(group.as_bytes()) && self.random.one_in(4),
+        ))
     }
 
     fn give_credit(&mut self, client: usize) {
@@ -341,6 +373,16 @@ impl World {
             return;
         }
         self.resume(client);
+        // What they do not want of a group that they have waits until they go.
+        let selects = |role: &Role| matches!(role, Role::Consumer { selects: true, .. });
+        for handle in self.handles(client, selects) {
+            if self
+                .link(client, handle)
+                .is_some_and(|(attached, _)| attached)
+            {
+                self.clients[client].detach(handle, true);
+            }
+        }
         if !self.clients[client].transactions.is_empty() {
             self.transact(client);
         }
@@ -353,8 +395,16 @@ impl World {
             .iter()
             .filter(|name| {
                 let consumes = |role: &Role| {
-                    let browses = false;
-                    matches!(role, Role::Consumer { queue, browses: of, .. } if queue == *name && *of == browses)
+                    let Role::Consumer {
+                        queue,
+                        browses: false,
+                        selects: false,
+                        ..
+                    } = role
+                    else {
+                        return false;
+                    };
+                    queue == *name
                 };
                 client == 0 && self.handles(client, consumes).is_empty()
             })

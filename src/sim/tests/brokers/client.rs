@@ -52,6 +52,8 @@ pub(super) enum Event {
         in_part: bool,
         /// It is a copy.
         browsed: bool,
+        /// It is for a consumer that wants only what is urgent.
+        selected: bool,
         payload: Vec<u8>,
     },
     /// A transaction was declared.
@@ -83,6 +85,8 @@ pub(super) enum Role {
         second: bool,
         /// It gets copies, and what it does with them changes nothing.
         browses: bool,
+        /// It wants those alone that are urgent.
+        selects: bool,
     },
     /// To the coordinator of transactions.
     Coordinator,

@@ -4,10 +4,11 @@
 use bytes::{Bytes, BytesMut};
 
 use super::client::Role;
+use super::payload::URGENT_ABOVE;
 use super::points::{end_of, received, received_up_to};
 use super::resuming::{Recovery, tag_of};
 use crate::wire::frame::{FrameHeader, FrameKind, begin_frame, end_frame};
-use crate::wire::{self, Descriptor, Fields, HeaderFields, Reader, Value};
+use crate::wire::{self, Descriptor, Fields, Reader};
 
 /// What a delivery came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -248,15 +249,31 @@ fn write_terminus(out: &mut Vec<u8>, code: u64, attaching: &Attaching<'_>, is_na
             wire::write_symbol(out, "copy");
             return 7;
         }
-        let Some(recovery) = attaching.recovery else {
+        let selects = matches!(attaching.role, Role::Consumer { selects: true, .. });
+        if let Some(recovery) = attaching.recovery {
+            wire::write_uint(out, if recovery.durable { 2 } else { 0 });
+            wire::write_symbol(out, "connection-close");
+            wire::write_uint(out, recovery.timeout_s);
+        } else if selects {
+            (0..3).for_each(|_| wire::write_null(out));
+        } else {
             return 1;
-        };
-        wire::write_uint(out, if recovery.durable { 2 } else { 0 });
-        wire::write_symbol(out, "connection-close");
-        wire::write_uint(out, recovery.timeout_s);
-        4
+        }
+        if !selects {
+            return 4;
+        }
+        (0..3).for_each(|_| wire::write_null(out));
+        let map = wire::begin_map(out);
+        wire::write_symbol(out, "urgent");
+        wire::write_descriptor(out, SELECTOR_FILTER);
+        wire::write_string(out, &format!("JMSPriority > {URGENT_ABOVE}"));
+        wire::end(out, map, 2);
+        8
     });
 }
+
+/// The descriptor of a selector. [Apache's registry of filters]
+const SELECTOR_FILTER: u64 = 0x0000_468c_0000_0004;
 
 /// The map of what is not settled, every other one if that is to be incomplete.
 fn write_unsettled(out: &mut Vec<u8>, recovery: &Recovery) {
@@ -640,79 +657,6 @@ fn disposition_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
     })
 }
 
-/// A message as a consumer sees it.
-#[derive(Debug)]
-pub(super) struct SeenMessage {
-    pub(super) id: u64,
-    pub(super) delivery_count: u32,
-    /// Entries of its history: queue, reason, count.
-    pub(super) deaths: Vec<(String, String, u64)>,
-    /// Where redrives sent it.
-    pub(super) sent_to: Vec<String>,
-}
-
-/// Messages with so many bytes bear their number in front of their body, too: of a body that the broker
-/// writes while it arrives no more is in memory.
-pub(super) const LARGE_BYTES: usize = 100_000;
-
-/// A message of the simulation: its number, and bytes that follow from it.
-pub(super) fn message(id: u64, bytes: usize, header: &HeaderFields) -> Vec<u8> {
-    let mut out = Vec::new();
-    wire::write_header(&mut out, header);
-    if bytes >= LARGE_BYTES {
-        list(&mut out, 0x73, |out| {
-            wire::write_ulong(out, id);
-            1
-        });
-    }
-    wire::write_descriptor(&mut out, 0x75);
-    wire::write_binary(&mut out, &body(id, bytes));
-    out
-}
-
-fn body(id: u64, bytes: usize) -> Vec<u8> {
-    let mut body = id.to_be_bytes().to_vec();
-    let salt = id.to_le_bytes()[0];
-    let pattern: Vec<u8> = (0..=u8::MAX)
-        .map(|at| at.wrapping_mul(31).wrapping_add(salt))
-        .collect();
-    while body.len() < bytes + 8 {
-        let rest = bytes + 8 - body.len();
-        body.extend_from_slice(&pattern[..rest.min(pattern.len())]);
-    }
-    body
-}
-
-/// The number of the message with this bare message, if it is one of the simulation and whole; of a large
-/// one the front alone will do.
-pub(super) fn id_of(bare: &[u8]) -> Result<u64, String> {
-    let wrong = |_| {
-        format!(
-            "no message of the simulation: {:?}",
-            &bare[..bare.len().min(40)]
-        )
-    };
-    let mut reader = Reader::new(bare);
-    let mut described = reader.described().map_err(wrong)?;
-    let mut front = None;
-    if described.descriptor == Descriptor::Code(0x73) {
-        let mut fields = described.value.list().map_err(wrong)?;
-        front = fields.ulong().map_err(wrong)?;
-        let rest = reader.rest();
-        if let (Some(id), true) = (front, rest.is_empty()) {
-            return Ok(id);
-        }
-        described = Reader::new(rest).described().map_err(wrong)?;
-    }
-    let data = described.value.binary().map_err(wrong)?;
-    let id = data.first_chunk().ok_or("a body without a number")?;
-    let id = u64::from_be_bytes(*id);
-    if data != body(id, data.len() - 8) || front.is_some_and(|front| front != id) {
-        return Err(format!("the body of message {id} is damaged"));
-    }
-    Ok(id)
-}
-
 /// A request to the management node, with a body if it declares a queue.
 pub(super) fn request(id: u64, method: &str, path: &str) -> Vec<u8> {
     let mut out = Vec::new();
@@ -753,37 +697,4 @@ pub(super) fn read_answer(payload: &[u8]) -> Result<(u64, String), String> {
     fields.skip(1).map_err(text)?;
     let id = fields.ulong().map_err(text)?;
     Ok((id.ok_or("an answer to nothing")?, status))
-}
-
-pub(super) fn read_message(payload: &[u8]) -> Result<SeenMessage, String> {
-    let text = |error: wire::DecodeError| format!("{error} in a message");
-    let index = wire::walk(payload).map_err(text)?;
-    let header = index.read_header(payload).map_err(text)?;
-    let id = id_of(&payload[index.bare as usize..])?;
-    let section = index.message_annotations;
-    let (mut deaths, mut sent_to) = (Vec::new(), Vec::new());
-    if section.end > section.start {
-        let (annotations, _) =
-            wire::decode_value(&payload[section.value as usize..]).map_err(text)?;
-        let array = annotations.get("x-opt-deaths");
-        for entry in array.and_then(Value::as_elements).unwrap_or_default() {
-            let word = |key| {
-                let value = entry.get(key).and_then(Value::as_str);
-                value.unwrap_or_default().to_owned()
-            };
-            let count = entry.get("count").and_then(Value::as_u64).unwrap_or(0);
-            deaths.push((word("queue"), word("reason"), count));
-        }
-        let list = annotations.get("x-opt-redrives");
-        for entry in list.and_then(Value::as_elements).unwrap_or_default() {
-            let to = entry.get("to").and_then(Value::as_str);
-            sent_to.push(to.unwrap_or_default().to_owned());
-        }
-    }
-    Ok(SeenMessage {
-        id,
-        delivery_count: header.delivery_count.unwrap_or(0),
-        deaths,
-        sent_to,
-    })
 }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::codec::{Outcome, SeenMessage};
+use super::codec::Outcome;
+use super::payload::SeenMessage;
 use super::topology::FANOUT;
 use super::transacting::Transactions;
 use crate::broker::queue::MessageState;

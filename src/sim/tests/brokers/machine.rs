@@ -9,8 +9,10 @@ use std::task::{Context, Waker};
 
 use parking_lot::Mutex;
 
+use super::trial::{Fault, Trial};
 use crate::access::{Mechanism, Mechanisms, Permissions, SECRET_BYTES, Secret, User, UserLimits};
-use crate::base::{Gauge, HoldBudget, Lsn, Millis, Name, Now, Position, Seed, Timestamp};
+use crate::base::{Gauge, HoldBudget, Lsn, Millis, Name, Now, Position, Random, Seed, Timestamp};
+use crate::broker::arguments::OnUndeliverable;
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use crate::broker::{Command, Core, CoreOptions, PageIn, Reply, Undeliverable, Wanted};
 use crate::deaths::EvidenceLevel;
@@ -95,6 +97,50 @@ pub(super) struct MachineShape {
     pub(super) hold: HoldBudget,
     /// What becomes of dead letters that get nowhere.
     pub(super) undeliverable: Undeliverable,
+}
+
+impl MachineShape {
+    /// How large the machine of a world is, and what it may do at once.
+    pub(super) fn of(trial: Trial, random: &mut Random) -> Self {
+        Self {
+            memory_budget: if trial.has(Fault::Memory) {
+                1_500 + random.below(8_000)
+            } else {
+                1 << 30
+            },
+            checkpoint_bytes: 1_000 + random.below(20_000),
+            block_shift: 1 + u32::try_from(random.below(5)).unwrap(),
+            large: trial.has(Fault::Large),
+            resumes: trial.has(Fault::Resume),
+            undeliverable: undeliverable(trial.seed),
+            hold: match random.below(3) {
+                0 => HoldBudget::default(),
+                1 => HoldBudget {
+                    commands: 16,
+                    ns: 20_000,
+                },
+                _ => HoldBudget {
+                    commands: 2,
+                    ns: 500,
+                },
+            },
+        }
+    }
+}
+
+/// Every other world has a quarantine, some of them a small one.
+fn undeliverable(seed: u64) -> Undeliverable {
+    let choice = if seed.is_multiple_of(2) {
+        OnUndeliverable::Drop
+    } else {
+        OnUndeliverable::Quarantine
+    };
+    let length_max = if seed.is_multiple_of(3) { 5 } else { 100_000 };
+    Undeliverable {
+        choice,
+        length_max,
+        ..Undeliverable::default()
+    }
 }
 
 impl MachineShape {

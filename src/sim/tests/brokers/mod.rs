@@ -16,6 +16,7 @@ mod ledger;
 mod machine;
 mod managing;
 mod network;
+mod payload;
 mod plants;
 mod points;
 mod redriving;

@@ -39,6 +39,8 @@ pub(super) struct Summary {
     pub(super) in_part: InPart,
     /// Copies that browsers got.
     pub(super) browsed: u64,
+    /// What came to consumers with selectors.
+    pub(super) selected: u64,
     /// Transactions that were committed.
     pub(super) committed: u64,
     pub(super) done: Done,
@@ -212,6 +214,7 @@ pub(super) fn run(trial: Trial) -> Result<Summary, Finding> {
                 resumed: world.resumed,
                 in_part: world.in_part,
                 browsed: world.browsed,
+                selected: world.selected,
                 committed: world.committed,
                 done: world.done(),
             });
@@ -321,7 +324,7 @@ fn whole_brokers_keep_every_message_once_or_count_it_whatever_fails() {
         );
         assert!(all.answered > 0 && all.redriven > 0, "{all:?}");
         assert!(
-            all.resumed > 0 && all.browsed > 0 && all.committed > 0,
+            all.resumed > 0 && all.browsed > 0 && all.selected > 0 && all.committed > 0,
             "{all:?}"
         );
         if seeds >= 600 {
@@ -348,6 +351,7 @@ impl Summary {
         self.in_part.published += other.in_part.published;
         self.in_part.received += other.in_part.received;
         self.browsed += other.browsed;
+        self.selected += other.selected;
         self.committed += other.committed;
         self.done.commits += other.done.commits;
         self.done.checkpoints += other.done.checkpoints;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::client::{Event, HeldDelivery, Link, Partial, Role, Session, before};
 use super::codec::{self, Answered, FlowState, Incoming, Outcome, State};
+use super::payload;
 use super::resuming::Kept;
 use super::transacting;
 use crate::base::Millis;
@@ -184,11 +185,17 @@ impl Session {
             .links
             .get_mut(&handle)
             .ok_or("a delivery on a dead link")?;
-        let Role::Consumer { queue, browses, .. } = link.role.clone() else {
+        let Role::Consumer {
+            queue,
+            browses,
+            selects,
+            ..
+        } = link.role.clone()
+        else {
             let (request, status) = codec::read_answer(&payload)?;
             return Ok(Event::Answered { request, status });
         };
-        let message = codec::read_message(&payload)?.id;
+        let message = payload::read_message(&payload)?.id;
         let stale = is_closing || link.detaching || self.ending;
         if !stale {
             let outcome = link.take_resumed(&tag, message, resumed)?;
@@ -213,6 +220,7 @@ impl Session {
             resumed,
             in_part,
             browsed: browses,
+            selected: selects,
             payload,
         })
     }

@@ -35,10 +35,14 @@ pub(super) enum Fault {
     Browse,
     /// Some messages are published and settled in transactions.
     Transactions,
+    /// Some messages belong to groups.
+    Groups,
+    /// Some consumers have selectors.
+    Selectors,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::Cut,
         Self::Crash,
         Self::Disk,
@@ -53,10 +57,12 @@ impl Fault {
         Self::Resume,
         Self::Browse,
         Self::Transactions,
+        Self::Groups,
+        Self::Selectors,
     ];
 
     /// Those that happen of themselves.
-    pub(super) const HAPPENING: usize = Self::ALL.len() - 3;
+    pub(super) const HAPPENING: usize = Self::ALL.len() - 5;
 
     const fn bit(self) -> u32 {
         1 << self as u32
@@ -85,6 +91,8 @@ impl Trial {
                 Fault::Resume => Random::new(seed ^ 0x0007_41a2).one_in(2),
                 Fault::Browse => Random::new(seed ^ 0x0007_41a3).one_in(3),
                 Fault::Transactions => Random::new(seed ^ 0x0007_41a4).one_in(2),
+                Fault::Groups => Random::new(seed ^ 0x0007_41a5).one_in(2),
+                Fault::Selectors => Random::new(seed ^ 0x0007_41a6).one_in(3),
                 _ => !random.one_in(3),
             };
             if has {

@@ -4,19 +4,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::client::{Client, Event, FRAME_BYTES, LARGE_FRAME_BYTES};
-use super::codec;
 use super::ledger::{Counted, Ledger, MessagePlace, Present, story};
 use super::machine::{Done, Machine, MachineShape, SimClock};
 use super::managing::Managed;
 use super::network::Socket;
+use super::payload;
 use super::redriving::{Redriving, extra_copies, moved_out_of};
 use super::topology::Topology;
 use super::trial::{Fault, Trial};
 use crate::base::limits::BATCH_NS_MAX;
-use crate::base::{HoldBudget, Position, QueueId, Random};
-use crate::broker::arguments::OnUndeliverable;
+use crate::base::{Position, QueueId, Random};
 use crate::broker::queue::{MessageState, Queue};
-use crate::broker::{Core, DropCause, Undeliverable};
+use crate::broker::{Core, DropCause};
 use crate::message::Message;
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
 use crate::store::{self, DiskErrorKind, ReadError, StoreState};
@@ -25,6 +24,8 @@ use crate::store::{self, DiskErrorKind, ReadError, StoreState};
 const TRACED: usize = 30;
 /// Steps between two looks at all messages.
 const LOOK_STEPS: u64 = 25;
+/// Steps between two looks at who has which message group: an order that is broken mends itself soon.
+const GROUP_STEPS: u64 = 3;
 
 pub(super) struct World {
     pub(super) trial: Trial,
@@ -48,8 +49,10 @@ pub(super) struct World {
     /// Publishes sent once more on links that outlived their connections, and deliveries that came so.
     pub(super) resumed: u64,
     pub(super) in_part: InPart,
-    /// Copies that browsers got, and transactions that were committed.
+    /// Copies that browsers got, and what came to consumers with selectors.
     pub(super) browsed: u64,
+    pub(super) selected: u64,
+    /// Transactions that were committed.
     pub(super) committed: u64,
     /// What [`sums`] said of each queue when the node started that runs now.
     pub(super) sums: BTreeMap<QueueId, i64>,
@@ -101,29 +104,7 @@ impl World {
     pub(super) fn new(trial: Trial) -> Result<Self, String> {
         let mut random = Random::new(trial.seed);
         let clock = SimClock::new();
-        let shape = MachineShape {
-            memory_budget: if trial.has(Fault::Memory) {
-                1_500 + random.below(8_000)
-            } else {
-                1 << 30
-            },
-            checkpoint_bytes: 1_000 + random.below(20_000),
-            block_shift: 1 + u32::try_from(random.below(5)).unwrap(),
-            large: trial.has(Fault::Large),
-            resumes: trial.has(Fault::Resume),
-            undeliverable: undeliverable(trial.seed),
-            hold: match random.below(3) {
-                0 => HoldBudget::default(),
-                1 => HoldBudget {
-                    commands: 16,
-                    ns: 20_000,
-                },
-                _ => HoldBudget {
-                    commands: 2,
-                    ns: 500,
-                },
-            },
-        };
+        let shape = MachineShape::of(trial, &mut random);
         let topology = Topology::random(&mut random);
         let machine = Machine::start(SimDisk::default(), shape, Arc::clone(&clock))?;
         topology.declare(&machine)?;
@@ -162,6 +143,7 @@ impl World {
             resumed: 0,
             in_part: InPart::default(),
             browsed: 0,
+            selected: 0,
             committed: 0,
             sums: BTreeMap::new(),
             done: Done::default(),
@@ -194,6 +176,10 @@ impl World {
         self.perform(next.unwrap().0)?;
         if self.trial.has(Fault::Redrives) && self.redriving.is_due() {
             self.redrive()?;
+        }
+        if self.trial.has(Fault::Groups) && self.step.is_multiple_of(GROUP_STEPS) {
+            self.machine
+                .look(|core| core.check_groups(payload::ends))??;
         }
         if self.step.is_multiple_of(LOOK_STEPS) {
             self.check()?;
@@ -359,11 +345,16 @@ impl World {
                     resumed,
                     in_part,
                     browsed,
+                    selected,
                     payload,
                     ..
                 } => {
-                    let seen = codec::read_message(&payload)?;
+                    let seen = payload::read_message(&payload)?;
                     self.ledger.see(seen.id)?;
+                    if selected {
+                        self.selected += 1;
+                        seen.check_selected()?;
+                    }
                     if browsed {
                         self.browsed += 1;
                         continue;
@@ -449,7 +440,9 @@ impl World {
             | Fault::Redrives
             | Fault::Resume
             | Fault::Browse
-            | Fault::Transactions => {}
+            | Fault::Transactions
+            | Fault::Groups
+            | Fault::Selectors => {}
             Fault::Policy => self.change_policy()?,
             Fault::Queues => self.change_queue()?,
         }
@@ -690,21 +683,6 @@ fn container_of(number: Option<usize>) -> String {
     format!("simulated{}", number.unwrap_or_default())
 }
 
-/// Every other world has a quarantine, some of them a small one.
-fn undeliverable(seed: u64) -> Undeliverable {
-    let choice = if seed.is_multiple_of(2) {
-        OnUndeliverable::Drop
-    } else {
-        OnUndeliverable::Quarantine
-    };
-    let length_max = if seed.is_multiple_of(3) { 5 } else { 100_000 };
-    Undeliverable {
-        choice,
-        length_max,
-        ..Undeliverable::default()
-    }
-}
-
 /// By queue: messages that are there, were accepted, died, were dropped or redriven, less those that entered. A node
 /// counts from its start on.
 fn sums(core: &Core) -> BTreeMap<QueueId, i64> {
@@ -725,12 +703,12 @@ fn sums(core: &Core) -> BTreeMap<QueueId, i64> {
 /// The number of a message; `is_deep` reads its body, too, if that is on disk alone.
 fn number_of(machine: &Machine, message: &Message, is_deep: bool) -> Result<u64, String> {
     let Some(body) = message.blob() else {
-        return codec::id_of(&message.whole());
+        return payload::id_of(&message.whole());
     };
-    let id = codec::id_of(message.bare())?;
+    let id = payload::id_of(message.bare())?;
     if is_deep {
         match machine.store.journal().read(**body) {
-            Ok(bare) => codec::id_of(&bare)?,
+            Ok(bare) => payload::id_of(&bare)?,
             // Nobody was told that it is there.
             Err(ReadError::NotWritten(_)) => id,
             Err(error) => return Err(format!("the body of message {id} is not there: {error}")),
