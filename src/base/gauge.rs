@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
-use super::invariant::uncount;
+use super::invariant::{uncount, uncount_atomic};
 use super::locks::{RankedMutex, before_waking, rank};
 
 /// A sum of bytes. A [`Charge`] adds to it and subtracts its part when it is dropped.
@@ -33,6 +33,17 @@ impl Default for Sum {
             wake_above_bytes: AtomicU64::new(u64::MAX),
             waiting: RankedMutex::default(),
         }
+    }
+}
+
+impl Sum {
+    fn subtract(&self, bytes: u64) {
+        uncount_atomic!(
+            self.bytes,
+            bytes,
+            Memory::Relaxed,
+            "bytes that are taken away were added"
+        );
     }
 }
 
@@ -95,12 +106,16 @@ impl Gauge {
 
     /// Replaces `before` bytes by `after` bytes, for an object that lives as long as the gauge.
     pub fn change(&self, before: u64, after: u64) {
-        self.add(after.wrapping_sub(before));
+        match after.checked_sub(before) {
+            Some(0) => {}
+            Some(more) => self.add(more),
+            None => self.sum.subtract(before - after),
+        }
     }
 
     fn add(&self, bytes: u64) {
         let before = self.sum.bytes.fetch_add(bytes, Memory::SeqCst);
-        let sum = before.wrapping_add(bytes);
+        let sum = before.saturating_add(bytes);
         if !self.is_quiet && sum > self.sum.wake_above_bytes.load(Memory::SeqCst) {
             self.wake();
         }
@@ -120,11 +135,8 @@ impl Gauge {
 impl Charge {
     /// Sets the charge to this many bytes.
     pub fn set(&mut self, bytes: u64) {
-        let change = bytes.wrapping_sub(self.bytes);
-        if change != 0 {
-            self.gauge.add(change);
-            self.bytes = bytes;
-        }
+        self.gauge.change(self.bytes, bytes);
+        self.bytes = bytes;
     }
 }
 
@@ -149,7 +161,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.gauge.sum.bytes.fetch_sub(self.bytes, Memory::Relaxed);
+        self.gauge.sum.subtract(self.bytes);
     }
 }
 

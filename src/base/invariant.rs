@@ -121,7 +121,22 @@ macro_rules! uncount {
     };
 }
 
-pub(crate) use {invariant, uncount};
+/// Subtracts from an atomic counter what was added to it before, with the ordering that is given, and
+/// returns what it was before: it never stays below 0.
+macro_rules! uncount_atomic {
+    ($counter:expr, $by:expr, $ordering:expr, $claim:literal) => {{
+        let (counter, by) = (&$counter, $by);
+        let before = counter.fetch_sub(by, $ordering);
+        if before < by {
+            // What is missing comes back before it is told, which panics in tests.
+            counter.fetch_add(by - before, $ordering);
+            $crate::base::invariant::invariant!(broken, $claim);
+        }
+        before
+    }};
+}
+
+pub(crate) use {invariant, uncount, uncount_atomic};
 
 #[cfg(test)]
 mod tests {
@@ -164,6 +179,23 @@ mod tests {
             assert_eq!(counter, 0, "in release builds");
         });
         assert!(text.ends_with("what is settled was counted"), "{text}");
+    }
+
+    #[test]
+    fn atomic_counter_that_would_fall_below_zero_breaks_an_invariant_and_is_zero() {
+        let counter = AtomicU64::new(3);
+        let before = uncount_atomic!(counter, 2, Ordering::Relaxed, "two were counted");
+        assert_eq!((before, counter.load(Ordering::Relaxed)), (3, 1));
+        let text = panic_of(|| {
+            uncount_atomic!(
+                counter,
+                5,
+                Ordering::Relaxed,
+                "what is given back was counted"
+            );
+        });
+        assert!(text.ends_with("what is given back was counted"), "{text}");
+        assert_eq!(counter.load(Ordering::Relaxed), 0, "not 2^64 - 4");
     }
 
     /// What release builds do: a place is counted each time and told once.

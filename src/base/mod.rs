@@ -22,7 +22,7 @@ mod signal;
 mod table;
 mod time;
 
-pub(crate) use invariant::{invariant, uncount};
+pub(crate) use invariant::{invariant, uncount, uncount_atomic};
 
 pub use gauge::{Account, Charge, Gauge, shared_text_bytes};
 pub use ids::{

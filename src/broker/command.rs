@@ -155,7 +155,7 @@ impl Command {
             Self::Subscribe(subscribe) => Some((ObjectKind::Queue, &subscribe.consume.queue)),
             Self::Topology(
                 TopologyCommand::ExchangeDeclare { name, .. }
-                | TopologyCommand::TemporaryTopic { name },
+                | TopologyCommand::TemporaryTopic { name, .. },
             ) => Some((ObjectKind::Exchange, name)),
             _ => None,
         }
@@ -336,11 +336,15 @@ pub enum TopologyCommand {
     /// Declares a temporary topic: a transient fanout exchange with a generated name. Reply:
     /// `ExchangeDeclared`.
     TemporaryTopic {
+        /// The connection that alone subscribes to it and deletes it.
+        connection: ConnectionId,
         /// The exchange's name, which begins as those of temporary queues.
         name: Name,
     },
     /// Deletes an exchange. Reply: `Done`, also when missing.
     ExchangeDelete {
+        /// The asking connection, which may own the temporary topic; none: no connection asks.
+        connection: Option<ConnectionId>,
         /// The exchange to delete.
         name: Name,
         /// Refuse if there are bindings from the exchange.
@@ -348,8 +352,8 @@ pub enum TopologyCommand {
     },
     /// Adds a binding. Reply: `Done`, also when it exists.
     Bind {
-        /// The asking connection, which may own the queue; none: no connection asks, as in an
-        /// import.
+        /// The asking connection, which may own the queue or the temporary topic; none: no connection
+        /// asks, as in an import.
         connection: Option<ConnectionId>,
         /// The exchange that messages come from.
         source: Name,
@@ -362,8 +366,8 @@ pub enum TopologyCommand {
     },
     /// Removes a binding. Reply: `Done`, also when it does not exist.
     Unbind {
-        /// The asking connection, which may own the queue; none: no connection asks, as in an
-        /// import.
+        /// The asking connection, which may own the queue or the temporary topic; none: no connection
+        /// asks, as in an import.
         connection: Option<ConnectionId>,
         /// The exchange that messages come from.
         source: Name,

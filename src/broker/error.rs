@@ -94,6 +94,15 @@ pub enum Error {
         /// The vhost it is in.
         vhost: Name,
     },
+    /// A temporary topic that another connection made. (400 in management, `amqp:resource-locked`)
+    #[error(
+        "exchange '{name}' is the temporary topic of another connection: only that one subscribes to \
+         it and deletes it"
+    )]
+    OtherOwner {
+        /// The exchange's name.
+        name: Name,
+    },
     /// An exclusive consumer reads the queue, or an exclusive one was asked for and there are
     /// consumers. (`amqp:resource-locked`)
     #[error("queue '{name}' is in exclusive use by a consumer")]

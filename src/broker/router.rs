@@ -8,7 +8,9 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use crate::base::limits::ROUTED_QUEUES_MAX;
-use crate::base::{ExchangeId, Gauge, Map, Name, QueueId, Seed, Set, Step, Steps, invariant};
+use crate::base::{
+    ConnectionId, ExchangeId, Gauge, Map, Name, QueueId, Seed, Set, Step, Steps, invariant,
+};
 use crate::message::{Message, Route};
 use crate::wire::Value;
 
@@ -62,6 +64,8 @@ pub struct Router {
     varying_bindings: usize,
     /// Which messages the queues of subscriptions take that do not take all.
     filters: BTreeMap<QueueId, Filter>,
+    /// The connections that temporary topics belong to.
+    owners: BTreeMap<ExchangeId, ConnectionId>,
     /// Counts of the default exchange: most messages pass through it, and need no lookup in the
     /// table.
     passed_default: Passed,
@@ -93,6 +97,7 @@ impl Router {
             gone: Set::with_hasher(seed.hasher()),
             varying_bindings: 0,
             filters: BTreeMap::new(),
+            owners: BTreeMap::new(),
             passed_default: Passed::default(),
             queues_max: ROUTED_QUEUES_MAX,
             seed,
@@ -184,10 +189,14 @@ impl Router {
         Ok(Declared { id, created: true })
     }
 
-    /// Declares the exchange of a temporary topic.
+    /// Declares the exchange of a temporary topic, which belongs to a connection.
     ///
     /// Errors: `Reserved` (no name of a temporary topic), `Inequivalent` (the name is taken).
-    pub fn declare_temporary(&mut self, name: &Name) -> Result<Declared, Error> {
+    pub fn declare_temporary(
+        &mut self,
+        owner: ConnectionId,
+        name: &Name,
+    ) -> Result<Declared, Error> {
         let spec = ExchangeSpec {
             durable: false,
             ..ExchangeSpec::plain(name, ExchangeKind::Fanout)
@@ -196,7 +205,13 @@ impl Router {
             return self.declare(spec);
         }
         let id = self.insert(spec)?;
+        self.owners.insert(id, owner);
         Ok(Declared { id, created: true })
+    }
+
+    /// The connection that a temporary topic belongs to; none of other exchanges.
+    pub fn owner_of(&self, exchange: &str) -> Option<ConnectionId> {
+        self.owners.get(self.names.get(exchange)?).copied()
     }
 
     /// Declares the exchange of events, if it is not there: it belongs to the broker, and only that

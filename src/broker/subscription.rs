@@ -18,7 +18,7 @@ use super::command::Consume;
 use super::names::SUBSCRIPTION_PREFIX;
 use super::{Error, ObjectKind};
 use crate::base::{Charge, ConnectionId, Gauge, Name, Timestamp};
-use crate::filter::{FilterParts, Selector};
+use crate::filter::{FilterParts, Selector, SelectorError};
 use crate::message::Message;
 use crate::wire::Value;
 
@@ -211,8 +211,16 @@ pub(super) fn check(
     Ok(())
 }
 
+/// The filters that are in force: none if they do not compile, see [`Filter::restored`].
+pub fn filters_in_force(arguments: &[(Name, Value)]) -> FilterParts<'_> {
+    match filters(arguments).compile() {
+        Ok(_) => filters(arguments),
+        Err(_) => FilterParts::default(),
+    }
+}
+
 /// Its filters, as they were asked for.
-pub fn filters(arguments: &[(Name, Value)]) -> FilterParts<'_> {
+fn filters(arguments: &[(Name, Value)]) -> FilterParts<'_> {
     let pairs = |name| match find(arguments, name) {
         Some(Value::Map(pairs)) => Some(&**pairs),
         _ => None,
@@ -224,6 +232,9 @@ pub fn filters(arguments: &[(Name, Value)]) -> FilterParts<'_> {
         application_properties: pairs(APPLICATION_PROPERTIES),
     }
 }
+
+/// The name of a filter that does not compile, and why.
+pub type BrokenFilter = (&'static str, SelectorError);
 
 /// Whose messages a subscription leaves out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -262,16 +273,28 @@ impl Filter {
         })
     }
 
-    /// The filter of a queue that is restored, from its arguments; none: it takes all messages.
-    pub(super) fn restored(name: &Name, arguments: &[(Name, Value)], kept: &Gauge) -> Option<Self> {
+    /// The filter of a queue that is restored, from its arguments (none: it takes all messages), and
+    /// what is wrong with it.
+    ///
+    /// It compiled when it was asked for, and may not by the rules of another version. Then the queue
+    /// takes what it would have sorted out, too: that can be thrown away later, and what the
+    /// subscriber wanted could not be brought back. Its operator is told.
+    pub(super) fn restored(
+        name: &Name,
+        arguments: &[(Name, Value)],
+        kept: &Gauge,
+    ) -> (Option<Self>, Option<BrokenFilter>) {
         if !is_name(name) {
-            return None;
+            return (None, None);
         }
-        // It was compiled when it was asked for.
-        let selector = filters(arguments).compile().ok().flatten();
+        let (selector, broken) = match filters(arguments).compile() {
+            Ok(selector) => (selector, None),
+            Err(wrong) => (None, Some(wrong)),
+        };
         let no_local = argument(arguments, NO_LOCAL).map(|client| NoLocal::Client(client.into()));
         let bytes = super::argument_value::kept_bytes(arguments);
-        Self::new(selector.map(Arc::new), no_local, (bytes, kept))
+        let filter = Self::new(selector.map(Arc::new), no_local, (bytes, kept));
+        (filter, broken)
     }
 
     /// Whether the queue takes a message, and the cost of looking, estimated in nanoseconds.
@@ -317,7 +340,9 @@ mod tests {
             (Name::from(argument), Value::string(text)),
             (Name::from(NO_LOCAL), Value::string("ada")),
         ];
-        let filter = Filter::restored(&name, &arguments, &Gauge::default()).unwrap();
+        let (filter, broken) = Filter::restored(&name, &arguments, &Gauge::default());
+        assert_eq!(broken, None);
+        let filter = filter.unwrap();
         let takes = |subject, client: &str| {
             let local = NoLocal::Client(client.into());
             filter
@@ -333,6 +358,25 @@ mod tests {
     fn a_queue_that_is_no_subscription_has_no_filter_whatever_its_arguments() {
         let arguments = [(Name::from(SQL), Value::string("p.subject = 'red'"))];
         let name = Name::from("orders");
-        assert!(Filter::restored(&name, &arguments, &Gauge::default()).is_none());
+        let (filter, broken) = Filter::restored(&name, &arguments, &Gauge::default());
+        assert!(filter.is_none() && broken.is_none());
+    }
+
+    /// The answer to who attaches by the name of the subscription says what is in force: it named a
+    /// filter that was not.
+    #[test]
+    fn a_filter_that_does_not_compile_is_not_in_force() {
+        let of = |selector| {
+            [
+                (Name::from(SELECTOR), Value::string(selector)),
+                (Name::from(SQL), Value::string("p.subject = 'red'")),
+            ]
+        };
+        let arguments = of("JMSType = 'red'");
+        let parts = filters_in_force(&arguments);
+        assert!(parts.selector.is_some() && parts.sql.is_some());
+        let arguments = of("JMSType =");
+        let parts = filters_in_force(&arguments);
+        assert!(parts.selector.is_none() && parts.sql.is_none());
     }
 }

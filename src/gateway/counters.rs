@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::links::LinkKind;
+use crate::base::uncount_atomic;
 
 /// Number of attached links, by their purpose.
 #[derive(Debug, Default)]
@@ -42,6 +43,6 @@ impl OpenLinks {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        uncount_atomic!(self.0, 1, Ordering::Relaxed, "a link that ends was counted");
     }
 }

@@ -162,6 +162,7 @@ impl Gateway {
                 if_empty: false,
             }),
             Node::Topic(name) => Command::Topology(TopologyCommand::ExchangeDelete {
+                connection: Some(self.id),
                 name,
                 if_unused: false,
             }),
@@ -204,9 +205,10 @@ impl Gateway {
                 auto_delete: false,
                 arguments: Vec::new(),
             }),
-            Node::Topic(name) => {
-                Command::Topology(TopologyCommand::TemporaryTopic { name: name.clone() })
-            }
+            Node::Topic(name) => Command::Topology(TopologyCommand::TemporaryTopic {
+                connection: self.id,
+                name: name.clone(),
+            }),
         };
         self.batch.push(Work::Declare(declare));
         self.dynamic.insert(handle, DynamicNode { node, terminus });

@@ -43,7 +43,9 @@ pub(super) fn core(refused: &CoreError) -> Error {
         | CoreError::QueueFull { .. } => AmqpError::PreconditionFailed,
         CoreError::BadRequest { .. } => AmqpError::InvalidField,
         CoreError::Reserved { .. } | CoreError::Internal { .. } => AmqpError::UnauthorizedAccess,
-        CoreError::Locked { .. } | CoreError::InUse { .. } => AmqpError::ResourceLocked,
+        CoreError::Locked { .. } | CoreError::OtherOwner { .. } | CoreError::InUse { .. } => {
+            AmqpError::ResourceLocked
+        }
         CoreError::QueueLimit { .. }
         | CoreError::TooManyRedrives
         | CoreError::TooManyImports

@@ -11,7 +11,7 @@ use super::streaming_body::StreamingBody;
 use super::work::Work;
 use crate::access::TopicPermissions;
 use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
-use crate::base::{Lsn, Name, PublisherId, Serial, uncount};
+use crate::base::{Lsn, Name, PublisherId, Serial, invariant, uncount};
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Command, PublishOutcome, PublisherCommand, Target};
 use crate::message::Route;
@@ -205,8 +205,11 @@ impl Gateway {
             count,
             "publishes that were accepted were counted"
         );
+        let Some(behind_first) = count.checked_sub(1) else {
+            return invariant!(broken, "there are publishes that were accepted");
+        };
         let first = Serial(u32::try_from(first).unwrap_or_default());
-        let last = first.plus(count.saturating_sub(1));
+        let last = first.plus(behind_first);
         let accepted = DeliveryState::Accepted;
         self.link
             .settle_received_range(handle, first, last, &accepted);

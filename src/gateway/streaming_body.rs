@@ -24,7 +24,7 @@ use crate::base::limits::{
 };
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{Charge, Lsn, Now};
+use crate::base::{Charge, Lsn, Now, uncount_atomic};
 use crate::broker::Command;
 use crate::link::{LinkHandle, Payload};
 use crate::message::{BareLengths, KeyRule, Message, MessageError};
@@ -102,7 +102,7 @@ impl StreamingBody {
         }
         let count = Arc::clone(&gateway.environment.streaming);
         if count.fetch_add(1, Ordering::Relaxed) >= STREAMING_BODIES_MAX {
-            count.fetch_sub(1, Ordering::Relaxed);
+            uncount_atomic!(count, 1, Ordering::Relaxed, "it was counted just now");
             return Beginning::Kept;
         }
         let mut streaming = Self {
@@ -210,10 +210,19 @@ impl StreamingBody {
     /// place of theirs.
     pub(super) fn set_counted(&mut self, is_counted: bool) {
         match (self.is_counted, is_counted) {
-            (false, true) => self.count.fetch_add(1, Ordering::Relaxed),
-            (true, false) => self.count.fetch_sub(1, Ordering::Relaxed),
+            (false, true) => {
+                self.count.fetch_add(1, Ordering::Relaxed);
+            }
+            (true, false) => {
+                uncount_atomic!(
+                    self.count,
+                    1,
+                    Ordering::Relaxed,
+                    "a body that is streamed was counted"
+                );
+            }
             (false, false) | (true, true) => return,
-        };
+        }
         self.is_counted = is_counted;
     }
 }

@@ -432,7 +432,7 @@ fn known_source(info: &QueueInfo) -> Source {
     let shared = subscription::is_shared(&info.arguments);
     capabilities.extend(shared.then(|| Symbol::from(SHARED)));
     let no_local = argument(&info.arguments, subscription::NO_LOCAL).is_some();
-    let filters = subscription::filters(&info.arguments);
+    let filters = subscription::filters_in_force(&info.arguments);
     let filters = filter_fields(applied_filters(filters), no_local);
     let (exchange, key) = (exchange.percent_encoded(), key.percent_encoded());
     let source = Source {

@@ -221,6 +221,7 @@ impl Operations<'_> {
     pub fn delete_exchange(&mut self, name: &Name, only: DeleteIf) -> Result<Lsn, Refusal> {
         self.require(Right::Configure, ObjectKind::Exchange, name)?;
         self.done(Command::Topology(TopologyCommand::ExchangeDelete {
+            connection: Some(self.caller.connection),
             name: name.clone(),
             if_unused: only.unused,
         }))

@@ -115,7 +115,9 @@ impl From<Error> for Refusal {
             | Error::NoMessage { .. }
             | Error::NoRedrive { .. }
             | Error::NoNote { .. } => Status::NotFound,
-            Error::BadRequest { .. } | Error::Locked { .. } => Status::BadRequest,
+            Error::BadRequest { .. } | Error::Locked { .. } | Error::OtherOwner { .. } => {
+                Status::BadRequest
+            }
             Error::Reserved { .. } | Error::Internal { .. } => Status::Forbidden,
             Error::QueueLimit { .. } => Status::LimitReached,
             Error::TooManyRedrives | Error::TooManyImports | Error::TooManyNotes { .. } => {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::base::limits::{EVENTS_BYTES_MAX, EVENTS_KEPT_MAX, EVENTS_MEMORY_PART};
 use crate::base::locks::{RankedMutex, RankedRwLock, rank};
-use crate::base::{Lsn, Name, Position, uncount};
+use crate::base::{Lsn, Name, Position, uncount, uncount_atomic};
 use crate::broker::Core;
 use crate::broker::event::{EventNumbers, VhostEvent};
 use crate::broker::event_runs::{EventItem, EventRun, EventRuns};
@@ -359,10 +359,14 @@ impl SharedEvents {
     /// Counts the bytes of a ring; returns those of all. The ring is still locked: without that, events
     /// could be let go of before they are counted, and the sum fall below 0.
     fn change(&self, before: usize, after: usize) -> usize {
-        let mut all = self.bytes.fetch_add(after, Ordering::Relaxed) + after;
-        self.bytes.fetch_sub(before, Ordering::Relaxed);
-        uncount!(all, before, "bytes of a ring were counted");
-        all
+        self.bytes.fetch_add(after, Ordering::Relaxed);
+        let all = uncount_atomic!(
+            self.bytes,
+            before,
+            Ordering::Relaxed,
+            "bytes of a ring were counted"
+        );
+        all.saturating_sub(before)
     }
 
     /// Lets go of the oldest events of all vhosts until they have few enough bytes.

@@ -125,6 +125,7 @@ impl<O: Fn(&Name) -> CoreOptions> RecoveryPlan<O> {
             let names = vhost.names().into_iter();
             let lost = names.filter(|name| !opened.retain(*name)).collect();
             drop_lost(name, vhost, &lost);
+            tell_broken_filters(name, vhost);
         }
         let read = (opened.recovery().segments, opened.recovery().facts);
         let replayed_bytes = opened.recovery().bytes_read;
@@ -216,5 +217,84 @@ fn drop_lost(name: &Name, vhost: &mut Restoring, lost: &BTreeSet<Lsn>) {
             messages,
             "the declaration of a queue is lost: what is left of its messages is in a new one"
         );
+    }
+}
+
+/// Logs which subscriptions take all messages, since their filters do not compile.
+fn tell_broken_filters(name: &Name, vhost: &Restoring) {
+    for (queue, (filter, error)) in vhost.broken_filters() {
+        tracing::error!(
+            vhost = %name,
+            %queue,
+            filter,
+            %error,
+            "the filter of a subscription is not valid in this version: the subscription takes all \
+             messages until its subscriber attaches with another one, or its queue is deleted"
+        );
+    }
+}
+
+#[cfg(feature = "cli")]
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::base::{Millis, QueueId, Seed};
+    use crate::broker::{Fact, Record, TopologyFact};
+    use crate::wire::Value;
+
+    /// What is logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Nobody was told that such a subscription takes all messages.
+    #[test]
+    fn a_subscription_whose_filter_does_not_compile_is_logged_with_the_reason() {
+        let (vhost, now) = (Name::from("/"), Now::new(Millis(1), Timestamp(1)));
+        let options = CoreOptions::new(vhost.clone(), Seed(3));
+        let mut restoring = Restoring::new(options, now, now.wall, 0);
+        let argument = Name::from("x-subscription-selector");
+        let declared = TopologyFact::QueueDeclared {
+            queue: QueueId(1),
+            name: Name::from("amq.subscription.ada.news"),
+            auto_delete: false,
+            arguments: vec![(argument, Value::string("JMSType ="))],
+        };
+        restoring.record(&Record {
+            lsn: Lsn(1),
+            wall: now.wall,
+            facts: [Fact::Topology(declared)].into_iter().collect(),
+            named: false,
+        });
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
+        tracing::subscriber::with_default(subscriber.finish(), || {
+            tell_broken_filters(&vhost, &restoring);
+        });
+        let told = String::from_utf8(log.0.lock().clone()).unwrap();
+        for part in [
+            " ERROR ",
+            "queue=amq.subscription.ada.news",
+            "filter=\"selector\"",
+            "error=",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
     }
 }

@@ -19,7 +19,7 @@ use super::tls::Tls;
 #[cfg(feature = "http")]
 use super::websocket;
 use crate::access::Peer;
-use crate::base::ConnectionId;
+use crate::base::{ConnectionId, uncount_atomic};
 
 /// Pause after a failed accept: it fails for lack of file handles or memory, which other
 /// connections free when they end.
@@ -101,7 +101,12 @@ pub(super) fn serve<R, W>(
 {
     let open = shared.connections.fetch_add(1, Ordering::AcqRel);
     if open >= shared.live.read().connections_max || shared.is_stopping() {
-        shared.connections.fetch_sub(1, Ordering::AcqRel);
+        uncount_atomic!(
+            shared.connections,
+            1,
+            Ordering::AcqRel,
+            "it was counted just now"
+        );
         shared.connections_refused.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(open, "connection dropped: there are too many");
         return;
@@ -133,7 +138,12 @@ struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.shared.connections.fetch_sub(1, Ordering::AcqRel);
+        uncount_atomic!(
+            self.shared.connections,
+            1,
+            Ordering::AcqRel,
+            "a connection that ends was counted"
+        );
         self.shared.handles.lock().remove(&self.id);
         self.shared.node.partials.forget(self.id);
     }

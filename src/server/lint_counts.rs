@@ -1,9 +1,8 @@
 //! Numbers of findings for metrics: looked for when they are asked for, and only if the topology
 //! changed, and not too often.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use super::Vhost;
 use crate::base::limits::{LINT_COUNTED_EVERY_MS, LINT_COUNTED_SHARE};
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Millis, Name};
@@ -79,9 +78,10 @@ impl LintCounts {
     }
 
     /// Forgets the numbers of all vhosts but these.
-    pub(super) fn forget_others(&self, vhosts: &[Arc<Vhost>]) {
-        let is_there = |name: &Name| vhosts.iter().any(|vhost| vhost.name() == name);
-        self.0.lock().retain(|(name, _)| is_there(name));
+    pub(super) fn forget_others<'a>(&self, vhosts: impl Iterator<Item = &'a Name>) {
+        // There may be thousands, and a scrape comes each few seconds.
+        let there: BTreeSet<&Name> = vhosts.collect();
+        self.0.lock().retain(|(name, _)| there.contains(name));
     }
 }
 
@@ -120,5 +120,24 @@ mod tests {
         let share_ms = 1_000 * LINT_COUNTED_SHARE;
         assert_eq!(ask(1_001_000 + share_ms, 3), (false, 2));
         assert_eq!(ask(1_001_001 + share_ms, 3), (true, 3));
+    }
+
+    #[test]
+    fn only_vhosts_that_are_there_are_known() {
+        let known = LintCounts::default();
+        let names = ["c", "a", "b", "d"].map(Name::from);
+        for name in &names {
+            let state = State {
+                router: 1,
+                policies: 1,
+                silenced: None,
+            };
+            known.of((Millis(0), name), state, || (Vec::new(), Millis(0)));
+        }
+        let new = Name::from("e");
+        known.forget_others([&names[3], &new, &names[1]].into_iter());
+        let all = known.0.lock();
+        let left: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(left, ["a", "d"]);
     }
 }

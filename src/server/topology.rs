@@ -94,7 +94,9 @@ impl Admin {
     /// thread that may block.
     pub(super) fn lint_counts(&self, vhosts: &[Arc<Vhost>]) -> Vec<Counts> {
         let shared = self.shared();
-        shared.lint_counts.forget_others(vhosts);
+        shared
+            .lint_counts
+            .forget_others(vhosts.iter().map(|vhost| vhost.name()));
         let silenced = self
             .registry()
             .global_parameter(PARAMETER)

@@ -358,10 +358,11 @@ impl Plan {
         definition
     }
 
-    fn topology(&mut self, _connection: ConnectionId) -> Command {
+    fn topology(&mut self, connection: ConnectionId) -> Command {
         let name = self.name(&EXCHANGES);
         if self.random.one_in(4) {
             return Command::Topology(TopologyCommand::ExchangeDelete {
+                connection: Some(connection),
                 name,
                 if_unused: false,
             });

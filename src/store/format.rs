@@ -1,6 +1,6 @@
 //! Encoding of segment header, frames, index and trailer: parts 3 and 4 of `docs/STORE_FORMAT.md`.
 
-use crate::base::{Lsn, Timestamp};
+use crate::base::{Lsn, Timestamp, invariant};
 
 /// The format version that this program writes, and the newest that it reads.
 pub const VERSION: u16 = 1;
@@ -248,6 +248,10 @@ pub fn end_frame(
     kind: RecordKind,
     flags: u8,
 ) {
+    invariant!(
+        out.len() >= start + FRAME_BYTES,
+        "a record that ends has a head"
+    );
     let length = out.len().saturating_sub(start + FRAME_BYTES);
     assert!(
         u32::try_from(length).is_ok(),

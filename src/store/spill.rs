@@ -15,8 +15,8 @@ use super::disk::{Disk, DiskFile, read_range};
 use super::error::{DiskError, ReadError};
 use super::format::Cursor;
 use super::journal::DiskJournal;
-use crate::base::Lsn;
 use crate::base::locks::{RankedMutex, rank};
+use crate::base::{Lsn, uncount_atomic};
 use bytes::Bytes;
 
 /// Prefix of the names of spill files, for the moment until they are unlinked.
@@ -135,7 +135,12 @@ impl<F: DiskFile> SpillFiles<F> {
             return;
         };
         if let Some(bytes) = file.live.remove(&offset) {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            uncount_atomic!(
+                self.bytes,
+                bytes,
+                Ordering::Relaxed,
+                "bytes that are released were counted"
+            );
         }
         if file.live.is_empty() && number != current {
             let file = state.files.remove(&number);

@@ -7,6 +7,8 @@
 
 use thiserror::Error;
 
+use crate::base::invariant;
+
 /// Length of a frame header without extension, in bytes; the smallest size of a frame. [AMQP 2.3.1]
 pub const FRAME_HEADER_BYTES: usize = 8;
 
@@ -153,6 +155,10 @@ pub fn begin_frame(out: &mut Vec<u8>, kind: FrameKind, channel: u16) -> FrameSta
     reason = "a mark is used up by the end of its frame"
 )]
 pub fn end_frame(out: &mut [u8], frame_start: FrameStart) {
+    invariant!(
+        out.len() >= frame_start.0 + FRAME_HEADER_BYTES,
+        "a frame that ends has a header"
+    );
     let size = u32::try_from(out.len().saturating_sub(frame_start.0)).unwrap_or(u32::MAX);
     if let Some(place) = out.get_mut(frame_start.0..frame_start.0 + 4) {
         place.copy_from_slice(&size.to_be_bytes());

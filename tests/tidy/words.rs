@@ -79,6 +79,15 @@ fn nothing_outside_tests_unwraps() {
     });
 }
 
+/// A counter that falls below 0 without a word is a large one from then on.
+#[test]
+fn atomic_counters_are_counted_down_by_the_macro_that_speaks() {
+    let mut files = rust_files();
+    files.retain(|file| file.path.starts_with("src/") && file.path != "src/base/invariant.rs");
+    let code = files.iter().flat_map(|file| all(file, file.code()));
+    check(code, |text| text.contains(".fetch_sub("));
+}
+
 #[test]
 fn nothing_is_left_unfinished() {
     let files = rust_files();

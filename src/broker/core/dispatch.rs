@@ -241,10 +241,14 @@ impl Core {
                 };
                 self.exchange_declare(turn, spec)
             }),
-            TopologyCommand::TemporaryTopic { name } => self.temporary_topic(turn, &name),
-            TopologyCommand::ExchangeDelete { name, if_unused } => {
-                self.exchange_delete(&name, if_unused)
+            TopologyCommand::TemporaryTopic { connection, name } => {
+                self.temporary_topic(turn, connection, &name)
             }
+            TopologyCommand::ExchangeDelete {
+                connection,
+                name,
+                if_unused,
+            } => self.exchange_delete(connection, &name, if_unused),
             TopologyCommand::Bind {
                 connection,
                 source,

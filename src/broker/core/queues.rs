@@ -47,7 +47,11 @@ impl Core {
             let given = (given, settings);
             let id = self.add_queue(turn, connection, name, properties, given, arguments);
             if is_subscription {
-                let filter = Filter::restored(name, arguments, &self.options.kept);
+                let (filter, broken) = Filter::restored(name, arguments, &self.options.kept);
+                invariant!(
+                    broken.is_none(),
+                    "the filter of a subscription that is declared compiles"
+                );
                 self.router.set_filter(id, filter);
             }
             return self.declared(turn, id, name, true);

@@ -3,12 +3,13 @@
 
 mod facts;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::consumer_links::LinksRead;
 use super::{Core, CoreOptions};
 use crate::base::{Lsn, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::queue::{DiskRef, Growth, MessageState, Queue, names};
+use crate::broker::subscription::BrokenFilter;
 use crate::broker::{DropCause, Fact, Record};
 
 /// Applies records to a new core, in the order of their LSNs. Messages stay on disk.
@@ -22,6 +23,8 @@ pub struct Restoring {
     stopped: Timestamp,
     /// Queues that messages entered without a declaration, which was lost to damage.
     orphans: BTreeSet<QueueId>,
+    /// Queues of subscriptions whose filters do not compile.
+    broken_filters: BTreeMap<QueueId, BrokenFilter>,
     /// What is known of consumers' links that outlive the broker.
     links: LinksRead,
 }
@@ -42,6 +45,7 @@ impl Restoring {
             down_ms,
             stopped,
             orphans: BTreeSet::new(),
+            broken_filters: BTreeMap::new(),
             links: LinksRead::default(),
         }
     }
@@ -155,6 +159,13 @@ impl Restoring {
             each_message(queue, |_, _| messages += 1);
             (queue.id, &queue.name, messages)
         })
+    }
+
+    /// Queues of subscriptions whose filters do not compile, each with the filter that is wrong and
+    /// why: they take all messages.
+    pub fn broken_filters(&self) -> impl Iterator<Item = (&Name, &BrokenFilter)> {
+        let broken = self.broken_filters.iter();
+        broken.filter_map(|(id, why)| Some((&self.core.queues.get(id)?.name, why)))
     }
 
     /// Ends: settings are computed, queues are scheduled.

@@ -83,9 +83,10 @@ impl Core {
     pub(super) fn temporary_topic(
         &mut self,
         turn: &mut Turn<'_>,
+        owner: ConnectionId,
         name: &Name,
     ) -> Result<Reply, Error> {
-        let declared = self.router.declare_temporary(name)?;
+        let declared = self.router.declare_temporary(owner, name)?;
         let matching = self.policies_of(turn, ObjectKind::Exchange, name);
         let alternate = matching.alternate_exchange().cloned();
         self.router.set_policy_alternate(name, alternate);
@@ -97,7 +98,13 @@ impl Core {
         })
     }
 
-    pub(super) fn exchange_delete(&mut self, name: &Name, if_unused: bool) -> Result<Reply, Error> {
+    pub(super) fn exchange_delete(
+        &mut self,
+        connection: Option<ConnectionId>,
+        name: &Name,
+        if_unused: bool,
+    ) -> Result<Reply, Error> {
+        self.check_topic_owner(connection, name)?;
         let removed = self.router.delete(name, if_unused)?;
         if removed.existed {
             self.exchanges_went(std::slice::from_ref(name));
@@ -136,6 +143,7 @@ impl Core {
         connection: Option<ConnectionId>,
         (source, destination, key, arguments): BindingParts<'_>,
     ) -> Result<Reply, Error> {
+        self.check_topic_owner(connection, source)?;
         self.check_owner(connection, destination)?;
         self.check_random(source, destination, key)?;
         if !self.router.bind(source, destination, key, &arguments)? {
@@ -160,6 +168,7 @@ impl Core {
         connection: Option<ConnectionId>,
         (source, destination, key, arguments): BindingParts<'_>,
     ) -> Result<Reply, Error> {
+        self.check_topic_owner(connection, source)?;
         self.check_owner(connection, destination)?;
         let kept = self.keeps_binding(source, destination);
         let removed = self.router.unbind(source, destination, key, &arguments)?;
@@ -207,6 +216,20 @@ impl Core {
         let owner = self.queue(name).and_then(|queue| queue.exclusive);
         if owner.is_some() && owner != connection {
             return Err(self.locked(name));
+        }
+        Ok(())
+    }
+
+    /// Refuses what only the connection may do that made a temporary topic.
+    fn check_topic_owner(
+        &self,
+        connection: Option<ConnectionId>,
+        exchange: &Name,
+    ) -> Result<(), Error> {
+        let owner = self.router.owner_of(exchange);
+        if owner.is_some() && owner != connection {
+            let name = exchange.clone();
+            return Err(Error::OtherOwner { name });
         }
         Ok(())
     }

@@ -126,6 +126,7 @@ impl Router {
             return BTreeSet::new();
         };
         self.generation += 1;
+        self.owners.remove(&exchange.id);
         if exchange.spec.kind.varies() {
             uncount!(
                 self.varying_bindings,

@@ -23,7 +23,7 @@ use crate::base::limits::{
 use crate::base::locks::{RankedMutex, rank};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{Charge, ConnectionId, Lsn, Millis, PublisherId, Serial};
+use crate::base::{Charge, ConnectionId, Lsn, Millis, PublisherId, Serial, uncount_atomic};
 use crate::broker::PublishOutcome;
 use crate::wire::performative::{DeliveryState, DeliveryTag};
 
@@ -81,7 +81,12 @@ pub(super) struct Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let begun = &self.of_user.begun_bytes;
-        begun.fetch_sub(self.bytes, Ordering::Relaxed);
+        uncount_atomic!(
+            begun,
+            self.bytes,
+            Ordering::Relaxed,
+            "a share that is given back was counted"
+        );
     }
 }
 
@@ -404,7 +409,12 @@ impl ResumableLink {
         let [before, after] =
             [before, given].map(|count| u64::from(count) * RESUMABLE_DELIVERY_BYTES);
         self.of_user.bytes.fetch_add(after, Ordering::Relaxed);
-        self.of_user.bytes.fetch_sub(before, Ordering::Relaxed);
+        uncount_atomic!(
+            self.of_user.bytes,
+            before,
+            Ordering::Relaxed,
+            "credit that was given was counted"
+        );
     }
 
     /// Suspends it, since its owner leaves. Its time begins now, or later.
@@ -520,7 +530,12 @@ impl ResumableLink {
         }
         state.charge.shrink(RESUMABLE_DELIVERY_BYTES);
         let bytes = RESUMABLE_DELIVERY_BYTES;
-        self.of_user.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        uncount_atomic!(
+            self.of_user.bytes,
+            bytes,
+            Ordering::Relaxed,
+            "a delivery that is removed was counted"
+        );
     }
 }
 

@@ -12,7 +12,7 @@ use crate::base::limits::{
     RESUMABLE_DELIVERY_BYTES, RESUMABLE_LINKS_MAX, RESUMABLE_LINKS_USER_MAX,
 };
 use crate::base::locks::{RankedMutex, rank};
-use crate::base::{Gauge, Millis, Name};
+use crate::base::{Gauge, Millis, Name, uncount_atomic};
 use crate::broker::publisher_link::outcome_of;
 use crate::broker::registry::RegistryFact;
 use crate::broker::{Core, PublishOutcome};
@@ -242,7 +242,12 @@ impl Table {
         let link = self.links.remove(key)?;
         let begun = link.clear();
         if let Entry::Occupied(of_user) = self.users.entry(key.user.clone())
-            && of_user.get().links.fetch_sub(1, Ordering::Relaxed) == 1
+            && uncount_atomic!(
+                of_user.get().links,
+                1,
+                Ordering::Relaxed,
+                "a link that is forgotten was counted"
+            ) == 1
         {
             of_user.remove();
         }

@@ -220,6 +220,7 @@ fn deleted_queue_releases_and_deleted_exchange_detaches() {
     let to_exchange = scene.publisher(client, Some("/exchanges/x/k"));
     delete(&mut scene, "q");
     scene.ask(Command::Topology(TopologyCommand::ExchangeDelete {
+        connection: None,
         name: Name::from("x"),
         if_unused: false,
     }));

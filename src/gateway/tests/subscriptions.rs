@@ -4,9 +4,11 @@ use rstest::rstest;
 
 use super::support::{Scene, addressed, message, options, receiver, section, sender};
 use crate::access::{Permissions, TopicPermissions};
-use crate::base::Name;
+use crate::base::{ConnectionId, Name};
 use crate::broker::registry::{DEFAULT_VHOST, RegistryFact};
-use crate::broker::{Command, QueueCommand, Reply};
+use crate::broker::{
+    Command, Destination, Error as CoreError, QueueCommand, Reply, TopologyCommand,
+};
 use crate::gateway::{GatewayOptions, Written};
 use crate::link::{Event, LinkHandle};
 use crate::wire::performative::{
@@ -587,16 +589,65 @@ fn a_temporary_topic_goes_with_its_link() {
         ..Wish::default()
     };
     let (a, _) = subscribe(&mut scene, owner, subscriber("a", &address, wish)).unwrap();
-    let (b, _) = subscribe(&mut scene, other, subscriber("b", &address, wish)).unwrap();
-    send(&mut scene, owner, link, "to both");
-    assert_eq!(bodies(&mut scene, owner, a), ["to both"]);
-    assert_eq!(bodies(&mut scene, other, b), ["to both"]);
+    send(&mut scene, owner, link, "to itself");
+    assert_eq!(bodies(&mut scene, owner, a), ["to itself"]);
     let publisher = scene.publisher(other, Some(&address));
     send(&mut scene, other, publisher, "answer");
     assert_eq!(bodies(&mut scene, owner, a), ["answer"]);
     detach(&mut scene, owner, link, true);
-    let gone = subscribe(&mut scene, other, subscriber("c", &address, wish));
+    let gone = subscribe(&mut scene, owner, subscriber("c", &address, wish));
     assert_eq!(gone.unwrap_err(), "amqp:not-found");
+}
+
+/// Whoever had the right to configure `amq.gen-...`, which all have that make such topics, could
+/// delete and read those of others.
+#[test]
+fn a_temporary_topic_is_read_and_deleted_by_its_connection_only() {
+    let mut scene = Scene::new();
+    let (owner, other) = (scene.client_named("owner"), scene.client_named("other"));
+    let wish = Wish {
+        capabilities: &["temporary-topic"],
+        ..Wish::default()
+    };
+    let mut made = subscriber("temporary", "", wish);
+    if let Some(source) = &mut made.source {
+        (source.dynamic, source.address) = (true, None);
+    }
+    let (link, source) = subscribe(&mut scene, owner, made).unwrap();
+    let address = source.address.unwrap();
+    let refused = subscribe(&mut scene, other, subscriber("thief", &address, wish));
+    assert_eq!(refused.unwrap_err(), "amqp:resource-locked");
+    scene.queue("mine", &[]);
+    let topic = Name::from(address.strip_prefix("/exchanges/").unwrap());
+    let of_others = [
+        TopologyCommand::ExchangeDelete {
+            connection: Some(ConnectionId(u64::MAX)),
+            name: topic.clone(),
+            if_unused: false,
+        },
+        TopologyCommand::Bind {
+            connection: None,
+            source: topic.clone(),
+            destination: Destination::Queue(Name::from("mine")),
+            key: Name::default(),
+            arguments: Vec::new(),
+        },
+    ];
+    for command in of_others {
+        let reply = scene.ask(Command::Topology(command));
+        let expected = Reply::Refused(CoreError::OtherOwner {
+            name: topic.clone(),
+        });
+        assert_eq!(reply, expected);
+    }
+    // Request and reply: anybody answers.
+    let publisher = scene.publisher(other, Some(&address));
+    send(&mut scene, other, publisher, "answer");
+    assert_eq!(bodies(&mut scene, owner, link), ["answer"]);
+    let now = scene.now;
+    scene.clients[owner].engine.close(now, None);
+    scene.drive();
+    assert!(scene.core.router().exchange_named(&topic).is_none());
 }
 
 #[test]

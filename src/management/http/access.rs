@@ -109,6 +109,11 @@ impl Identity {
         registry.may_enter(vhost, &self.name, self.grant.as_ref())
     }
 
+    /// Whether it is the user of the registry with this name: the bearer of a token never is.
+    pub fn is_user(&self, name: &str) -> bool {
+        self.grant.is_none() && *self.name == *name
+    }
+
     /// Whether it may send messages with this user-id. [AMQP 3.2.4]
     pub fn may_send_as(&self, user_id: &[u8]) -> bool {
         user_id == self.name.as_bytes() || self.has(&[Tag::Impersonator])

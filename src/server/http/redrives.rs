@@ -64,8 +64,9 @@ pub(super) fn get(call: &Call<'_>) -> Result<Reply, Failure> {
 pub(super) async fn put(call: &Call<'_>) -> Result<Reply, Failure> {
     if call.identity.grant.is_some() {
         return Err(Failure::not_authorised(
-            "a redrive goes on with the rights of its user, also after a token has ended: it is started by a \
-             user with a password",
+            "a redrive is not started with a token: it goes on with the rights of its user, also after a \
+             token has ended. Log in as a user of the broker, with a password, to start it (coroner redrive \
+             --username NAME --password PASSWORD); a token does for its dry run",
         ));
     }
     let fields = call.fields()?;
@@ -118,7 +119,7 @@ async fn forget_or_steer(call: &Call<'_>, steering: Steering) -> Result<Reply, F
     let Some(by) = by.map_err(failed)? else {
         return Err(refused(Error::NoRedrive { id }.into()));
     };
-    if by != call.identity.name && !call.identity.is_administrator() {
+    if !call.identity.is_user(&by) && !call.identity.is_administrator() {
         return Err(Failure::not_authorised(format!(
             "redrive '{id}' was made by '{by}': only that user or an administrator steers it"
         )));

@@ -304,6 +304,34 @@ fn scopes_decide_what_management_links_and_http_may_do() {
     );
 }
 
+/// The name in a token is its issuer's: it was taken for that of the broker's user.
+#[test]
+fn a_token_with_the_name_of_a_user_steers_no_redrive_of_that_user() {
+    let issuer = Issuer::new("one");
+    let (broker, _file) = broker(&issuer, &[]);
+    Raw::declare(broker.port, "dead");
+    let ask = |who: &str, method: &str, path: &str, body: &str| {
+        http(broker.http_port, who, (method, path), body)
+    };
+    let guest = format!(
+        "authorization: Basic {}\r\n",
+        STANDARD.encode("guest:guest")
+    );
+    let put = ask(&guest, "PUT", "/api/redrives/%2F/r1", r#"{"queue":"dead"}"#);
+    assert_eq!(put.0, 201, "{}", put.1);
+    let scopes = [ALL, &["tag:management"]].concat();
+    let namesake = by_bearer(&issuer.token("guest", 60.0, &scopes));
+    for (method, path) in [
+        ("GET", "/api/redrives/%2F/r1"),
+        ("POST", "/api/redrives/%2F/r1/cancel"),
+        ("DELETE", "/api/redrives/%2F/r1"),
+    ] {
+        let (status, answer) = ask(&namesake, method, path, "{}");
+        let expected = if method == "GET" { 200 } else { 401 };
+        assert_eq!(status, expected, "{method} {path}: {answer}");
+    }
+}
+
 #[test]
 fn a_token_is_a_password_of_basic_and_logs_in_to_the_page_until_it_ends() {
     let issuer = Issuer::new("one");

@@ -215,7 +215,10 @@ impl Restoring {
         queue.durable = true;
         queue.declared_durable = true;
         queue.auto_delete = auto_delete;
-        let filter = Filter::restored(name, arguments, &self.core.options.kept);
+        let (filter, broken) = Filter::restored(name, arguments, &self.core.options.kept);
+        if let Some(broken) = broken {
+            self.broken_filters.insert(id, broken);
+        }
         self.core.install(queue);
         if filter.is_some() {
             self.core.router.set_filter(id, filter);

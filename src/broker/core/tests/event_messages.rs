@@ -289,6 +289,7 @@ fn nobody_else_publishes_to_the_exchange_of_events_or_deletes_it() {
         "{outcome:?}"
     );
     let delete = TopologyCommand::ExchangeDelete {
+        connection: None,
         name: Name::from(EVENT_EXCHANGE),
         if_unused: false,
     };

@@ -150,6 +150,7 @@ fn five_rejected_without_their_exchange_are_five_in_the_quarantine_or_five_count
         s.queue("q", &dead_lettering("dlx", None));
         s.publish_all("q", &["a", "b", "c", "d", "e"]);
         s.apply(Command::Topology(TopologyCommand::ExchangeDelete {
+            connection: None,
             name: Name::from("dlx"),
             if_unused: false,
         }));

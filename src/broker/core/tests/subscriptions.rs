@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::scenario::{CONNECTION, SESSION, Scenario, draft, number, text};
-use crate::base::{ConsumerId, Meter, Name};
+use crate::base::{ConsumerId, Meter, Name, Seed};
 use crate::broker::subscription::{Lifetime, Subscribe, Topic};
 use crate::broker::*;
 use crate::filter::Selector;
@@ -116,4 +116,57 @@ fn a_subscription_that_an_operator_declares_takes_what_its_filter_wants() {
         s.publish_to("amq.topic", "news", &message),
         PublishOutcome::Accepted
     );
+}
+
+/// It took everything and nobody was told. It still does, as what its subscriber wanted would be
+/// lost for good otherwise; which one it is, and why, can be told.
+#[test]
+fn a_restored_subscription_whose_filter_does_not_compile_takes_all_messages_and_is_named() {
+    let mut s = Scenario::new();
+    for (name, wanted) in [("ada", "JMSType = 'red'"), ("bob", "JMSPriority = 7")] {
+        let queue = Name::from(format!("amq.subscription.{name}.news").as_str());
+        let arguments = [
+            ("x-subscription-exchange", text("amq.topic")),
+            ("x-subscription-key", text("news")),
+            ("x-subscription-selector", text(wanted)),
+        ];
+        let owned = arguments.map(|(name, value)| (Name::from(name), value));
+        s.apply(Command::Queue(QueueCommand::Declare {
+            connection: None,
+            name: queue.clone(),
+            durable: true,
+            exclusive: false,
+            auto_delete: false,
+            arguments: owned.to_vec(),
+        }));
+        s.bind("amq.topic", &queue, "news");
+    }
+    let options = CoreOptions::new(Name::from("/"), Seed(3));
+    let mut restoring = Restoring::new(options, s.now, s.now.wall, 0);
+    for mut record in s.records.clone() {
+        for fact in &mut record.facts {
+            if let Fact::Topology(TopologyFact::QueueDeclared {
+                name, arguments, ..
+            }) = fact
+                && name.contains("ada")
+            {
+                arguments[2].1 = text("JMSType =");
+            }
+        }
+        restoring.record(&record);
+    }
+    let broken = restoring.broken_filters();
+    let broken: Vec<_> = broken
+        .map(|(queue, (filter, error))| format!("{queue}: {filter}: {error}"))
+        .collect();
+    let expected = "amq.subscription.ada.news: selector: ";
+    assert!(
+        broken.len() == 1 && broken[0].starts_with(expected),
+        "{broken:?}"
+    );
+    s.core = restoring.finish();
+    s.publish_to("amq.topic", "news", &draft("m"));
+    let queues = s.core.queues_after(None, 10).into_iter();
+    let ready: Vec<_> = queues.map(|queue| queue.messages_ready).collect();
+    assert_eq!(ready, [1, 0], "of ada and bob");
 }

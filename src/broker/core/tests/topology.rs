@@ -96,6 +96,7 @@ fn topology_counts_until_it_is_gone_and_the_same_after_a_restart() {
     delete_queue(&mut s, "q");
     for kind in ["direct", "fanout", "topic", "headers"] {
         s.apply(Command::Topology(TopologyCommand::ExchangeDelete {
+            connection: None,
             name: Name::from(kind),
             if_unused: false,
         }));

@@ -1,8 +1,9 @@
+use std::sync::Arc;
+
 use rstest::rstest;
 
-use crate::access::Proof;
-use crate::access::Tag;
-use crate::base::Name;
+use crate::access::{Grant, Proof, Tag};
+use crate::base::{Name, Timestamp};
 use crate::management::http::{Access, Identity, authorization};
 
 /// Which of `[Management, Monitoring, Policymaker, Administrator]` each tag opens: measured on
@@ -28,6 +29,20 @@ fn each_tag_opens_what_it_opens_in_rabbitmq(#[case] tags: &[Tag], #[case] expect
     ]
     .map(|access| identity.check(access).is_ok());
     assert_eq!(opened, expect);
+}
+
+/// The bearer of a token steered the redrives of a user of the same name.
+#[test]
+fn the_bearer_of_a_token_is_not_the_user_of_that_name() {
+    let user = Identity {
+        name: Name::from("ada"),
+        tags: Vec::new(),
+        grant: None,
+    };
+    assert!(user.is_user("ada") && !user.is_user("bob"));
+    let grant = Grant::new(Name::from("ada"), Timestamp(i64::MAX), ["read:*/*"]);
+    let bearer = Identity::bearer(&Arc::new(grant.unwrap()));
+    assert!(!bearer.is_user("ada"));
 }
 
 #[test]
