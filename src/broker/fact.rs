@@ -354,6 +354,28 @@ pub enum Body {
     At(Lsn),
 }
 
+/// A message whose bare bytes have another LSN now, since the record that had them was left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Renamed {
+    /// The queue of the message.
+    pub queue: QueueId,
+    /// The position of the message in its queue.
+    pub position: Position,
+    /// The LSN that the body had.
+    pub from: Lsn,
+    /// The LSN that the body has now.
+    pub to: Lsn,
+}
+
+/// What the journal made of the bodies of a batch.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Renames {
+    /// The messages whose bodies have other LSNs now, in the order in which they got them.
+    pub renamed: Vec<Renamed>,
+    /// Records that the core released and that are kept, since they have bodies of these messages now.
+    pub kept: Vec<Lsn>,
+}
+
 /// The positions of a message that entered queues: usually one.
 pub type Entries = SmallVec<[Entry; 1]>;
 

@@ -63,7 +63,9 @@ pub use effects::{
     BodyLook, DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted, append_effects,
 };
 pub use error::{Error, ObjectKind};
-pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};
+pub use fact::{
+    Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, Renamed, Renames, TopologyFact,
+};
 pub use foresight::{
     Asked, Becomes, Event, Explained, ExplainedQueue, ForeseenTarget, Foresight, NotMoved, Skipped,
 };

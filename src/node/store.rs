@@ -108,10 +108,8 @@ impl<D: Disk> Store<D> {
         let append = |appending: &mut Appending<'_, Stored>| {
             record::append(appending, core.vhost(), records, released, last)
         };
-        let (renamed, wake) = self.journal.fill_with(reservation, append);
-        for name in renamed {
-            core.rename_body(name.queue, name.position, name.from, name.to);
-        }
+        let (renames, wake) = self.journal.fill_with(reservation, append);
+        core.rename_bodies(renames);
         wake
     }
 

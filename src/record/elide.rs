@@ -25,35 +25,22 @@ use super::encode::Stored;
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::memo::MemoFact;
 use crate::broker::publisher_link::PublisherLinkFact;
-use crate::broker::{Body, Entry, Fact, Facts, Record};
+use crate::broker::{Body, Entry, Fact, Facts, Record, Renamed, Renames};
 use crate::store::{Amended, Appending};
 
 /// Removals in one record, at most: a few kilobytes.
 const REMOVED_MAX: usize = 256;
 
-/// A message whose body has another LSN now, since its first record was elided.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Renamed {
-    /// The queue of the message.
-    pub queue: QueueId,
-    /// The position of the message in its queue.
-    pub position: Position,
-    /// The LSN that the body had.
-    pub from: Lsn,
-    /// The LSN that the body has now.
-    pub to: Lsn,
-}
-
 /// Appends the records of a batch, without those that need not be written, and releases the bodies
-/// in `released`. `last` is the last LSN of the batch. Returns the messages whose bodies have other
-/// LSNs now.
+/// in `released`. `last` is the last LSN of the batch. Returns what became of bodies that are elsewhere
+/// now.
 pub fn append(
     appending: &mut Appending<'_, Stored>,
     vhost: &Name,
     records: impl Iterator<Item = Record>,
     released: impl Iterator<Item = Lsn>,
     last: Lsn,
-) -> Vec<Renamed> {
+) -> Renames {
     let mut elision = Elision {
         appending,
         vhost,
@@ -69,16 +56,22 @@ pub fn append(
     }
     elision.push_removed();
     elision.gone.sort_unstable();
+    let mut kept = Vec::new();
     for name in released {
-        // A record into which a death of this batch moved a body also has the envelope of that dead
-        // letter: the message that refers to it will release it. While an LSN is in use as a new
-        // one it must not be released, whatever envelope it had.
-        let is_kept = elision.renamed.iter().any(|renamed| renamed.to == name);
-        if !is_kept && elision.gone.binary_search(&name).is_err() {
+        if elision.gone.binary_search(&name).is_ok() {
+            continue;
+        }
+        // The core does not know yet that messages have their bodies there.
+        if elision.renamed.iter().any(|renamed| renamed.to == name) {
+            kept.push(name);
+        } else {
             elision.appending.release(name, last);
         }
     }
-    elision.renamed
+    Renames {
+        renamed: elision.renamed,
+        kept,
+    }
 }
 
 /// The LSN of an earlier record's body that an insertion refers to.

@@ -31,7 +31,7 @@ mod registry;
 mod tests;
 
 pub use decode::{body_of, decode, decode_block};
-pub use elide::{Renamed, append};
+pub use elide::append;
 pub use encode::Stored;
 pub use error::RecordError;
 #[cfg(feature = "internals")]

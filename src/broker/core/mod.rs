@@ -87,9 +87,9 @@ use super::policy::Policies;
 use super::queue::{BLOCK_SHIFT_MAX, DeferredFree, Queue};
 use super::reply::QueueInfo;
 use super::router::Router;
-use super::{Command, DropCause, Effects, Matching, Reply};
+use super::{Command, DropCause, Effects, Matching, Renamed, Renames, Reply};
 use crate::base::{
-    Charge, Gauge, HoldBudget, Lsn, Millis, Name, Now, Position, QueueId, Seed, Step, Table, limits,
+    Charge, Gauge, HoldBudget, Lsn, Millis, Name, Now, QueueId, Seed, Step, Table, limits,
 };
 use crate::deaths::RecentlyQuarantined;
 use crate::message::Merging;
@@ -515,16 +515,30 @@ impl Core {
         self.recorder.last()
     }
 
-    /// Notes that the journal names the body of a message by another record now, the one with its
-    /// envelope; nothing changes if the message is gone or names another body.
-    pub fn rename_body(&mut self, queue: QueueId, position: Position, from: Lsn, to: Lsn) {
-        let queue = self.queues.get_mut(&queue);
-        if let Some(slot) = queue.and_then(|queue| queue.messages.slot_mut(position))
-            && slot.body == from
-        {
-            slot.body = to;
-            self.recorder.forget(from);
+    /// Notes that the journal names the bodies of messages by other records now; nothing changes for
+    /// a message that is gone or names another body.
+    pub fn rename_bodies(&mut self, renames: Renames) {
+        let Renames { renamed, kept } = renames;
+        if renamed.is_empty() {
+            return;
         }
+        let mut references = self.recorder.move_references(kept);
+        for Renamed {
+            queue,
+            position,
+            from,
+            to,
+        } in renamed
+        {
+            let queue = self.queues.get_mut(&queue);
+            if let Some(slot) = queue.and_then(|queue| queue.messages.slot_mut(position))
+                && slot.body == from
+            {
+                slot.body = to;
+                references.rename(slot.envelope, (from, to));
+            }
+        }
+        references.finish();
     }
 
     /// Whether sliced work waits for a tick.

@@ -44,6 +44,56 @@ pub(super) struct Recorder {
     released: Vec<Lsn>,
 }
 
+/// References that move with the bodies of messages.
+pub(super) struct Moving<'a> {
+    recorder: &'a mut Recorder,
+    /// Records that are kept for such messages alone, with the number of references.
+    kept: BTreeMap<Lsn, u32>,
+}
+
+impl Moving<'_> {
+    /// The body of a message with this envelope is in another record now. A record that has both is
+    /// referred to once.
+    pub(super) fn rename(&mut self, envelope: Lsn, (from, to): (Lsn, Lsn)) {
+        if envelope != from {
+            self.forget(from);
+        }
+        if envelope != to {
+            match self.kept.get_mut(&to) {
+                Some(count) => *count += 1,
+                None => self.recorder.share(to, 1),
+            }
+        }
+    }
+
+    /// Drops one reference to a record that was left out of the journal, or has not this body any more.
+    fn forget(&mut self, name: Lsn) {
+        if let Some(count) = self.kept.get_mut(&name) {
+            uncount!(*count, 1, "who no longer names a kept record did name it");
+            return;
+        }
+        match self.recorder.shared.get_mut(&name) {
+            Some(count) if *count > 2 => *count -= 1,
+            _ => {
+                self.recorder.shared.remove(&name);
+            }
+        }
+    }
+
+    /// Ends it: what no message refers to after all is released.
+    pub(super) fn finish(self) {
+        for (name, count) in self.kept {
+            match count {
+                0 => self.recorder.released.push(name),
+                1 => {} // as all others
+                more => {
+                    self.recorder.shared.insert(name, more);
+                }
+            }
+        }
+    }
+}
+
 impl Recorder {
     pub(super) fn new() -> Self {
         Self {
@@ -289,13 +339,12 @@ impl Recorder {
         }
     }
 
-    /// Drops one reference to a record that was left out of the journal.
-    pub(super) fn forget(&mut self, name: Lsn) {
-        match self.shared.get_mut(&name) {
-            Some(count) if *count > 2 => *count -= 1,
-            _ => {
-                self.shared.remove(&name);
-            }
+    /// Begins to move references from records whose bodies are elsewhere now. No message referred to
+    /// those that are `kept`, as far as was known.
+    pub(super) fn move_references(&mut self, kept: Vec<Lsn>) -> Moving<'_> {
+        Moving {
+            recorder: self,
+            kept: kept.into_iter().map(|name| (name, 0)).collect(),
         }
     }
 

@@ -124,7 +124,7 @@ fn check(
         facts: facts.into(),
         named: true,
     });
-    let (renamed, wake) = journal.fill_with(journal.reserve(), |appending| {
+    let (renames, wake) = journal.fill_with(journal.reserve(), |appending| {
         let released = released.iter().map(|body| Lsn(*body));
         append(appending, &Name::from("v"), records, released, last)
     });
@@ -140,7 +140,8 @@ fn check(
     })
     .unwrap();
     assert_eq!(found, expect);
-    let renamed: Vec<_> = renamed
+    let renamed: Vec<_> = renames
+        .renamed
         .iter()
         .map(|name| (name.queue, name.from.0, name.to.0))
         .collect();
@@ -448,8 +449,8 @@ fn a_record_that_is_let_go_takes_no_other_with_it_that_has_its_body_by_now() {
         });
         journal.fill_with(journal.reserve(), |appending| {
             let released = released.iter().map(|name| Lsn(*name));
-            let renamed = append(appending, &Name::from("v"), records, released, last);
-            assert_eq!(renamed.last().map(|name| name.to), Some(last));
+            let renames = append(appending, &Name::from("v"), records, released, last);
+            assert_eq!(renames.renamed.last().map(|name| name.to), Some(last));
         });
         writer.write(Timestamp(1)).unwrap();
         writer.sync().unwrap();

@@ -9,8 +9,9 @@ use bytes::Bytes;
 
 use super::World;
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Seed, Timestamp};
+use crate::broker::Renamed;
 use crate::broker::{Body, Core, CoreOptions, Fact, Record, Restoring, Snapshot};
-use crate::record::{self, Renamed, Stored, decode};
+use crate::record::{self, Stored, decode};
 use crate::sim::{Archive, DurableState, durable_state};
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
 use crate::store::{
@@ -141,11 +142,11 @@ impl Life {
         }
         let bodies = self.let_go(released);
         let before = self.waiting();
-        let (renamed, _) = self.journal.fill_with(reservation, |appending| {
+        let (renames, _) = self.journal.fill_with(reservation, |appending| {
             let (records, bodies) = (std::iter::once(record.clone()), bodies.into_iter());
             record::append(appending, &Name::from("sim"), records, bodies, lsn)
         });
-        for Renamed { from, to, .. } in &renamed {
+        for Renamed { from, to, .. } in &renames.renamed {
             let names = self.names.values_mut().filter(|name| *name == from);
             names.for_each(|name| *name = *to);
             for fact in &mut record.facts {
@@ -156,7 +157,7 @@ impl Life {
                 }
             }
         }
-        self.taken_over += renamed.len();
+        self.taken_over += renames.renamed.len();
         self.forget_elided(&before);
         self.core.record(&record);
         self.archive.add(&record);

@@ -115,9 +115,15 @@ fn a_body_is_let_go_under_its_new_name() {
     let delivery = s.take(1, "q", 1).remove(0);
     let (queue, from) = (s.info("q").id, s.core.last_lsn());
     let (position, to) = (delivery.position, Lsn(77));
-    s.core
-        .rename_body(queue, position, Lsn(from.0 + 1), Lsn(99));
-    s.core.rename_body(queue, position, from, to);
+    for from in [Lsn(from.0 + 1), from] {
+        let renamed = Renamed {
+            queue,
+            position,
+            from,
+            to,
+        };
+        s.core.rename_bodies(renames(renamed, &[]));
+    }
     s.records.clear();
     s.settle(&delivery, Outcome::Accepted);
     let facts = &s.records[0].facts;
@@ -125,6 +131,79 @@ fn a_body_is_let_go_under_its_new_name() {
         matches!(facts[..], [Fact::Removed { body, .. }] if body == to),
         "{facts:?}"
     );
+}
+
+fn renames(renamed: Renamed, kept: &[Lsn]) -> Renames {
+    Renames {
+        renamed: vec![renamed],
+        kept: kept.to_vec(),
+    }
+}
+
+/// Two dead letters with their envelopes in one record; one died again since, and has its body in a record
+/// that the journal leaves out.
+fn two_in_one_record() -> (Scenario, [Delivery; 2], Lsn, Renamed) {
+    let mut s = Scenario::new();
+    s.queue("last", &[]);
+    let dead_letters_to = |key| {
+        let exchange = ("x-dead-letter-exchange", text(""));
+        [exchange, ("x-dead-letter-routing-key", text(key))]
+    };
+    let mut mid = dead_letters_to("last").to_vec();
+    mid.push(("x-max-length", number(1)));
+    s.queue("mid", &mid);
+    s.queue("first", &dead_letters_to("mid"));
+    s.publish_all("mid", &["other"]);
+    s.publish_all("first", &["moved"]);
+    let from = s.core.last_lsn();
+    let delivery = s.take(1, "first", 1).remove(0);
+    s.reject(&delivery);
+    let record = s.core.last_lsn();
+    let delivery = s.take(2, "mid", 1).remove(0);
+    s.reject(&delivery);
+    let mut letters = s.take(3, "last", 2);
+    let (other, moved) = (letters.remove(0), letters.remove(0));
+    let renamed = Renamed {
+        queue: s.info("last").id,
+        position: moved.position,
+        from,
+        to: record,
+    };
+    (s, [other, moved], record, renamed)
+}
+
+/// The record was released with the other dead letter, and the body was lost. World 51000026 of the
+/// simulation.
+#[test]
+fn a_record_that_got_a_body_is_kept_for_its_message_and_for_those_it_was_kept_for() {
+    let (mut s, [other, moved], record, renamed) = two_in_one_record();
+    s.core.rename_bodies(renames(renamed, &[]));
+    s.settle(&other, Outcome::Accepted);
+    assert!(!s.effects.released.contains(&record));
+    s.settle(&moved, Outcome::Accepted);
+    assert!(s.effects.released.contains(&record));
+}
+
+#[test]
+fn a_record_that_is_kept_for_the_body_it_got_is_released_with_its_message() {
+    let (mut s, [other, moved], record, renamed) = two_in_one_record();
+    s.settle(&other, Outcome::Accepted);
+    assert!(s.effects.released.contains(&record));
+    s.effects.released.clear();
+    s.core.rename_bodies(renames(renamed, &[record]));
+    s.publish_all("last", &["another"]);
+    assert_eq!(s.effects.released, []);
+    s.settle(&moved, Outcome::Accepted);
+    let released = s.effects.released.iter();
+    assert_eq!(released.filter(|name| **name == record).count(), 1);
+    // The message may be gone by the time that the core hears of it.
+    let (mut s, [other, moved], record, renamed) = two_in_one_record();
+    s.settle(&other, Outcome::Accepted);
+    s.settle(&moved, Outcome::Accepted);
+    s.effects.released.clear();
+    s.core.rename_bodies(renames(renamed, &[record]));
+    s.publish_all("last", &["another"]);
+    assert_eq!(s.effects.released, [record]);
 }
 
 #[test]

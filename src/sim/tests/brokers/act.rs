@@ -1,7 +1,8 @@
 //! What the clients and the operator of a world do.
 
-use super::client::{FRAME_BYTES, Phase, Role, Session};
+use super::client::{FRAME_BYTES, Phase, Role, Session, Subscribed};
 use super::codec::{Outcome, Sent};
+use super::ledger::{SUBSCRIBED, Sending};
 use super::payload;
 use super::topology::{self, FANOUT};
 use super::trial::Fault;
@@ -118,11 +119,6 @@ impl World {
 
     pub(super) fn attach_to(&mut self, client: usize, publishes: bool, queue: String) {
         let copies = publishes && self.random.one_in(4);
-        let address = if copies {
-            format!("/exchanges/{FANOUT}")
-        } else {
-            format!("/queues/{queue}")
-        };
         let settled =
             !publishes && !self.quiet && self.trial.has(Fault::Settled) && self.random.one_in(4);
         let browses =
@@ -132,20 +128,46 @@ impl World {
             && !self.quiet
             && self.trial.has(Fault::Selectors)
             && self.random.one_in(3);
-        let timeout_s = if browses { 0 } else { self.timeout_s(settled) };
+        let subscribed = if publishes || browses || self.quiet {
+            None
+        } else {
+            self.subscribed()
+        };
+        let address = if copies || subscribed.is_some() {
+            format!("/exchanges/{FANOUT}")
+        } else {
+            format!("/queues/{queue}")
+        };
+        let timeout_s = if browses || subscribed.is_some() {
+            0
+        } else {
+            self.timeout_s(settled)
+        };
         let role = if publishes {
             let copies = if copies { self.topology.copies } else { 1 };
             Role::Publisher { copies }
         } else {
             let second = !settled && self.random.one_in(3);
+            let queue = match subscribed {
+                Some(_) => SUBSCRIBED.to_owned(),
+                None => queue,
+            };
             Role::Consumer {
                 queue,
                 second,
                 browses,
                 selects,
+                subscribed,
             }
         };
         self.clients[client].attach(role, &address, settled, timeout_s);
+    }
+
+    /// How the next consumer is subscribed, if it is.
+    fn subscribed(&mut self) -> Option<Subscribed> {
+        let subscribes = self.trial.has(Fault::Subscriptions) && self.random.one_in(3);
+        let subscribed = subscribes.then(|| self.random.pick(&Subscribed::ALL).copied());
+        subscribed.flatten()
     }
 
     /// How long a link is to outlive its connection, in seconds.
@@ -193,8 +215,14 @@ impl World {
             ttl_ms: ttl.then(|| 1 + u32::try_from(self.random.below(40)).unwrap()),
             ..HeaderFields::default()
         };
-        let all_enter = copies == 1 || !self.trial.has(Fault::Queues);
-        let id = self.ledger.send(durable, copies, all_enter);
+        let is_copied = copies > 1;
+        let sending = Sending {
+            durable,
+            copies,
+            all_enter: !is_copied || !self.trial.has(Fault::Queues),
+            subscribed: is_copied && self.trial.has(Fault::Subscriptions),
+        };
+        let id = self.ledger.send(sending);
         self.ledger.large += u64::from(is_large);
         let group = self.group();
         let payload = payload::message(id, bytes, &header, group);
@@ -374,8 +402,8 @@ impl World {
         }
         self.resume(client);
         // What they do not want of a group that they have waits until they go.
-        let selects = |role: &Role| matches!(role, Role::Consumer { selects: true, .. });
-        for handle in self.handles(client, selects) {
+        let ends = |role: &Role| matches!(role, Role::Consumer { selects, subscribed, .. } if *selects || subscribed.is_some());
+        for handle in self.handles(client, ends) {
             if self
                 .link(client, handle)
                 .is_some_and(|(attached, _)| attached)
@@ -399,6 +427,7 @@ impl World {
                         queue,
                         browses: false,
                         selects: false,
+                        subscribed: None,
                         ..
                     } = role
                     else {

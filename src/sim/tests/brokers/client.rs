@@ -87,12 +87,51 @@ pub(super) enum Role {
         browses: bool,
         /// It wants those alone that are urgent.
         selects: bool,
+        /// Its queue is that of a subscription.
+        subscribed: Option<Subscribed>,
     },
     /// To the coordinator of transactions.
     Coordinator,
     /// One half of a pair to the management node: requests go out, answers come in.
     Requests,
     Answers,
+}
+
+/// How a consumer is subscribed to the exchange that copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Subscribed {
+    /// For as long as its link is there.
+    Link,
+    /// With others, for as long as one is there.
+    Shared,
+    /// Until it says that it does not want it any more.
+    Durable,
+    /// The same with others.
+    DurableShared,
+}
+
+impl Subscribed {
+    pub(super) const ALL: [Self; 4] =
+        [Self::Link, Self::Shared, Self::Durable, Self::DurableShared];
+
+    pub(super) const fn is_durable(self) -> bool {
+        matches!(self, Self::Durable | Self::DurableShared)
+    }
+
+    pub(super) const fn is_shared(self) -> bool {
+        matches!(self, Self::Shared | Self::DurableShared)
+    }
+
+    /// The name of the link with this number: that of the subscription, which may be there already.
+    fn link_name(self, number: u32) -> String {
+        let subscription = number % 2;
+        match self {
+            Self::Link => format!("link-{number}"),
+            Self::Shared => format!("shared-{subscription}|{number}"),
+            Self::Durable => format!("durable-{subscription}"),
+            Self::DurableShared => format!("both-{subscription}|{number}"),
+        }
+    }
 }
 
 impl Role {
@@ -279,7 +318,13 @@ impl Client {
             durable: self.links.is_multiple_of(2),
             ..Recovery::default()
         });
-        let name = format!("link-{}", self.links);
+        let name = match role {
+            Role::Consumer {
+                subscribed: Some(subscribed),
+                ..
+            } => subscribed.link_name(self.links),
+            _ => format!("link-{}", self.links),
+        };
         // Without a free handle it is not.
         let _ = self.attach_as(&name, (role, address.to_owned()), settled, recovery);
     }
@@ -313,8 +358,8 @@ impl Client {
         let free = self.session.as_mut().and_then(|session| {
             let handle = (0..64).find(|handle| !session.links.contains_key(handle))?;
             let is_there = session.links.values().any(|link| link.name == name);
-            // Both halves of a pair have one name.
-            (!is_there || recovery.is_none()).then_some((session, handle))
+            let is_half = matches!(role, Role::Requests | Role::Answers);
+            (!is_there || is_half).then_some((session, handle))
         });
         let Some((session, handle)) = free else {
             return Err((role, address));

@@ -3,7 +3,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::client::Role;
+use super::client::{Role, Subscribed};
 use super::payload::URGENT_ABOVE;
 use super::points::{end_of, received, received_up_to};
 use super::resuming::{Recovery, tag_of};
@@ -244,6 +244,14 @@ fn write_terminus(out: &mut Vec<u8>, code: u64, attaching: &Attaching<'_>, is_na
             return 0;
         }
         wire::write_string(out, attaching.address);
+        if let Role::Consumer {
+            subscribed: Some(subscribed),
+            selects,
+            ..
+        } = attaching.role
+        {
+            return write_subscription(out, *subscribed, *selects);
+        }
         if matches!(attaching.role, Role::Consumer { browses: true, .. }) {
             (0..5).for_each(|_| wire::write_null(out));
             wire::write_symbol(out, "copy");
@@ -263,13 +271,41 @@ fn write_terminus(out: &mut Vec<u8>, code: u64, attaching: &Attaching<'_>, is_na
             return 4;
         }
         (0..3).for_each(|_| wire::write_null(out));
-        let map = wire::begin_map(out);
-        wire::write_symbol(out, "urgent");
-        wire::write_descriptor(out, SELECTOR_FILTER);
-        wire::write_string(out, &format!("JMSPriority > {URGENT_ABOVE}"));
-        wire::end(out, map, 2);
+        write_selector(out);
         8
     });
+}
+
+fn write_selector(out: &mut Vec<u8>) {
+    let map = wire::begin_map(out);
+    wire::write_symbol(out, "urgent");
+    wire::write_descriptor(out, SELECTOR_FILTER);
+    wire::write_string(out, &format!("JMSPriority > {URGENT_ABOVE}"));
+    wire::end(out, map, 2);
+}
+
+/// What follows the address of a subscription; the number of fields.
+fn write_subscription(out: &mut Vec<u8>, subscribed: Subscribed, selects: bool) -> usize {
+    if subscribed.is_durable() {
+        wire::write_uint(out, 2);
+        wire::write_symbol(out, "never");
+    } else {
+        wire::write_uint(out, 0);
+        wire::write_symbol(out, "link-detach");
+    }
+    (0..4).for_each(|_| wire::write_null(out));
+    if selects {
+        write_selector(out);
+    } else {
+        wire::write_null(out);
+    }
+    (0..2).for_each(|_| wire::write_null(out));
+    if subscribed.is_shared() {
+        wire::write_symbol(out, "shared");
+    } else {
+        wire::write_null(out);
+    }
+    11
 }
 
 /// The descriptor of a selector. [Apache's registry of filters]

@@ -7,8 +7,19 @@ use super::codec::Outcome;
 use super::payload::SeenMessage;
 use super::topology::FANOUT;
 use super::transacting::Transactions;
+use crate::broker::names::{SUBSCRIPTION_PREFIX, TEMPORARY_PREFIX};
 use crate::broker::queue::MessageState;
 use crate::deaths::{History, Reason};
+
+/// What stands for the queue of any subscription: the names of some are the broker's.
+pub(super) const SUBSCRIBED: &str = "a subscription";
+/// Subscriptions that there may have been when a message came.
+const SUBSCRIPTIONS: usize = 100;
+
+/// Whether a queue is that of a subscription.
+fn is_of_subscription(queue: &str) -> bool {
+    queue.starts_with(SUBSCRIPTION_PREFIX) || queue.starts_with(TEMPORARY_PREFIX)
+}
 
 /// Where a message was found.
 #[derive(Clone, Debug)]
@@ -21,6 +32,17 @@ pub(super) struct MessagePlace {
     pub(super) sent_to: Vec<String>,
 }
 
+impl MessagePlace {
+    /// It came from a queue that does not outlive the broker: a start may undo that.
+    pub(super) fn was_volatile(&self) -> bool {
+        let first = self.history.as_ref().map(|story| &*story.first.0);
+        first.is_some_and(|queue| {
+            queue.starts_with(TEMPORARY_PREFIX)
+                || queue.starts_with(SUBSCRIPTION_PREFIX) && queue.contains("-volatile")
+        })
+    }
+}
+
 /// What a history says: its first death, and how often a message died where and why.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Story {
@@ -30,6 +52,18 @@ pub(super) struct Story {
 
 /// All messages that are in queues, by their numbers.
 pub(super) type Present = BTreeMap<u64, Vec<MessagePlace>>;
+
+/// How a message is published.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sending {
+    pub(super) durable: bool,
+    /// Queues that it goes to.
+    pub(super) copies: usize,
+    /// None of them can be gone when it comes.
+    pub(super) all_enter: bool,
+    /// Subscriptions may get it, too.
+    pub(super) subscribed: bool,
+}
 
 /// One message.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +76,8 @@ pub(super) struct Known {
     copies: usize,
     /// All of them enter, or it is not accepted.
     all_enter: bool,
+    /// Subscriptions may have copies, too, of which nobody knows how many there are.
+    subscribed: bool,
     /// Times that a consumer accepted it, or got it settled.
     pub(super) may_go: usize,
     /// Times that the broker confirmed that it is settled.
@@ -112,14 +148,13 @@ pub(super) fn story(history: &History) -> Result<Story, String> {
 }
 
 impl Ledger {
-    /// A message is published to so many queues, of which none can be gone when it comes if
-    /// `all_enter`.
-    pub(super) fn send(&mut self, durable: bool, copies: usize, all_enter: bool) -> u64 {
+    pub(super) fn send(&mut self, sending: Sending) -> u64 {
         let id = self.messages.len() as u64 + 1;
         let known = Known {
-            durable,
-            copies,
-            all_enter,
+            durable: sending.durable,
+            copies: sending.copies,
+            all_enter: sending.all_enter,
+            subscribed: sending.subscribed,
             ..Known::default()
         };
         self.messages.insert(id, known);
@@ -182,7 +217,7 @@ impl Ledger {
             return Ok(());
         }
         known.see_redrives(&seen.sent_to);
-        if known.confirmed >= known.copies && !known.fanned {
+        if known.confirmed >= known.copies_max() {
             return Err(format!(
                 "message {} is settled, and came once more",
                 seen.id
@@ -204,7 +239,7 @@ impl Ledger {
             ));
         }
         for (queue, reason, count) in &seen.deaths {
-            let most = known.rejected.get(queue).copied().unwrap_or(0);
+            let most = known.rejections(queue);
             if reason == "rejected" && *count > most {
                 return Err(format!(
                     "message {} was rejected {most} times in {queue}, its history says {count}",
@@ -307,10 +342,7 @@ impl Ledger {
             for place in places {
                 known.see_redrives(&place.sent_to);
             }
-            let (mut copies, confirmed) = (known.copies, known.confirmed);
-            if known.fanned {
-                copies = usize::MAX;
-            }
+            let (copies, confirmed) = (known.copies_max(), known.confirmed);
             if places.len() > copies {
                 return Err(format!("message {id} is there twice: {places:?}"));
             }
@@ -355,9 +387,10 @@ impl Ledger {
             // A start may undo the move that copied it.
             let before = if known.fanned { before.min(1) } else { before };
             // Of what consumers accepted, some may have been gone before: these are not there twice.
+            let gone = known.copies - before.min(known.copies);
             let may_go = known
                 .may_go
-                .saturating_sub(known.copies - before.min(known.copies));
+                .saturating_sub(if known.subscribed { 0 } else { gone });
             if must_be && after + may_go < before {
                 lost.push(*id);
                 lost_count += (before - after - may_go) as u64;
@@ -401,7 +434,31 @@ impl Known {
             (true, false) => 1,
             (false, _) => 0,
         };
-        (least, self.copies)
+        let most = if self.subscribed {
+            self.copies + SUBSCRIPTIONS
+        } else {
+            self.copies
+        };
+        (least, most)
+    }
+
+    /// Copies that can be there.
+    const fn copies_max(&self) -> usize {
+        if self.fanned || self.subscribed {
+            usize::MAX
+        } else {
+            self.copies
+        }
+    }
+
+    /// Times that a consumer may have rejected it in a queue.
+    fn rejections(&self, queue: &str) -> u64 {
+        let queue = if is_of_subscription(queue) {
+            SUBSCRIBED
+        } else {
+            queue
+        };
+        self.rejected.get(queue).copied().unwrap_or(0)
     }
 
     pub(super) const fn is_durable(&self) -> bool {
@@ -409,7 +466,7 @@ impl Known {
     }
 
     const fn has_one_copy(&self) -> bool {
-        self.copies == 1 && !self.fanned
+        self.copies == 1 && !self.fanned && !self.subscribed
     }
 
     fn see_redrives(&mut self, sent_to: &[String]) {
@@ -425,7 +482,7 @@ impl Known {
             return Ok(());
         };
         for ((queue, reason), count) in &story.deaths {
-            let most = self.rejected.get(queue).copied().unwrap_or(0);
+            let most = self.rejections(queue);
             if *reason == "rejected" && *count > most {
                 return Err(format!(
                     "message {id} was rejected {most} times in {queue}: {place:?}"

@@ -284,7 +284,9 @@ impl World {
     /// The queue with the most dead letters that are ready, if there is any.
     fn fullest(&self) -> Result<Option<Name>, String> {
         self.machine.look(|core| {
-            let ready = core.queues().filter(|queue| queue.messages.ready() > 0);
+            // What is moved out of a queue that goes with the broker may be lost with it.
+            let lasting = core.queues().filter(|queue| queue.properties().durable);
+            let ready = lasting.filter(|queue| queue.messages.ready() > 0);
             let dead = |queue: &&Queue| queue.counters.dead_entered.min(queue.messages.ready());
             ready.max_by_key(dead).map(|queue| queue.name.clone())
         })

@@ -7,6 +7,7 @@ use super::trial::{Fault, Trial};
 use super::world::{InPart, World};
 use crate::base::Name;
 use crate::base::limits::HELD_UP_MS_MAX;
+use crate::broker::names::SUBSCRIPTION_PREFIX;
 use crate::broker::{Command, QueueCommand, Reply, TopologyCommand};
 use crate::store::StoreState;
 use crate::store::sim_disk::Faults;
@@ -107,12 +108,33 @@ impl World {
             }
             self.drain(client);
         }
+        if self.trial.has(Fault::Subscriptions) {
+            self.end_subscriptions()?;
+        }
         self.page()?;
         self.machine.tick()?;
         self.commit();
         self.machine.checkpoint();
         self.machine.alarm();
         self.wait();
+        Ok(())
+    }
+
+    /// An operator deletes the subscriptions that nobody comes back to.
+    fn end_subscriptions(&mut self) -> Result<(), String> {
+        let left: Vec<Name> = self.machine.look(|core| {
+            let idle = core.queues().filter(|queue| queue.consumers.is_empty());
+            let its = idle.filter(|queue| queue.name.as_str().starts_with(SUBSCRIPTION_PREFIX));
+            its.map(|queue| queue.name.clone()).collect()
+        })?;
+        for name in left {
+            self.machine.ask(Command::Queue(QueueCommand::Delete {
+                connection: None,
+                name,
+                if_unused: false,
+                if_empty: false,
+            }))?;
+        }
         Ok(())
     }
 

@@ -39,10 +39,12 @@ pub(super) enum Fault {
     Groups,
     /// Some consumers have selectors.
     Selectors,
+    /// Some consumers subscribe to an exchange.
+    Subscriptions,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 16] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::Cut,
         Self::Crash,
         Self::Disk,
@@ -59,10 +61,11 @@ impl Fault {
         Self::Transactions,
         Self::Groups,
         Self::Selectors,
+        Self::Subscriptions,
     ];
 
     /// Those that happen of themselves.
-    pub(super) const HAPPENING: usize = Self::ALL.len() - 5;
+    pub(super) const HAPPENING: usize = Self::ALL.len() - 6;
 
     const fn bit(self) -> u32 {
         1 << self as u32
@@ -93,6 +96,7 @@ impl Trial {
                 Fault::Transactions => Random::new(seed ^ 0x0007_41a4).one_in(2),
                 Fault::Groups => Random::new(seed ^ 0x0007_41a5).one_in(2),
                 Fault::Selectors => Random::new(seed ^ 0x0007_41a6).one_in(3),
+                Fault::Subscriptions => Random::new(seed ^ 0x0007_41a7).one_in(3),
                 _ => !random.one_in(3),
             };
             if has {

@@ -1,6 +1,6 @@
 //! The world of one seed: a machine, its clients, the network between them, and what goes wrong.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::client::{Client, Event, FRAME_BYTES, LARGE_FRAME_BYTES};
@@ -442,7 +442,8 @@ impl World {
             | Fault::Browse
             | Fault::Transactions
             | Fault::Groups
-            | Fault::Selectors => {}
+            | Fault::Selectors
+            | Fault::Subscriptions => {}
             Fault::Policy => self.change_policy()?,
             Fault::Queues => self.change_queue()?,
         }
@@ -501,7 +502,7 @@ impl World {
         if self.random.one_in(2) {
             self.break_off()?;
         }
-        let before = present(&self.machine, false)?;
+        let before = lasting(&self.machine, present(&self.machine, false)?)?;
         let counted = self.counted()?;
         let kind = if self.random.one_in(2) {
             Crash::Process
@@ -722,6 +723,19 @@ fn sent_to(message: &Message) -> Vec<String> {
     let redrives = message.redrives().into_iter();
     let all = redrives.flat_map(|redrives| redrives.list());
     all.map(|redrive| redrive.to.to_string()).collect()
+}
+
+/// Those in queues that outlive the broker, but for what came there from others.
+fn lasting(machine: &Machine, mut present: Present) -> Result<Present, String> {
+    let lasting: BTreeSet<String> = machine.look(|core| {
+        let queues = core.queues().filter(|queue| queue.properties().durable);
+        queues.map(|queue| queue.name.to_string()).collect()
+    })?;
+    for places in present.values_mut() {
+        places.retain(|place| lasting.contains(&place.queue) && !place.was_volatile());
+    }
+    present.retain(|_, places| !places.is_empty());
+    Ok(present)
 }
 
 /// Every message of every queue.
