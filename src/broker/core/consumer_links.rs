@@ -287,7 +287,7 @@ impl Core {
                             "a message that is ready and in memory can be acquired"
                         );
                     }
-                    (queue.selecting).assigned(&queue.messages, position, consumer);
+                    (queue.selecting).inherited(&queue.messages, position, consumer);
                 } else {
                     self.lose_reserved(consumer); // purged, or damaged on disk
                 }

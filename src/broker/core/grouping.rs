@@ -28,7 +28,8 @@ impl Core {
         let mut last = Last::new();
         for (position, slot, group) in grouped(queue, MessageState::Held) {
             let consumer = self.recoveries.consumer_of(slot.holder);
-            let is_there = self.clients.consumers.get(&consumer).is_some();
+            let is_there = self.clients.consumers.get(&consumer).is_some()
+                || self.recoveries.is_suspended(consumer);
             if exempt(group) || !is_there {
                 continue; // without its link it is in a transaction, or on its way back
             }

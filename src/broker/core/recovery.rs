@@ -233,6 +233,12 @@ impl Recoveries {
         heir.unwrap_or(ConsumerId(holder.0))
     }
 
+    /// Whether this consumer's link is nowhere attached, and may come back.
+    #[cfg(test)]
+    pub(super) fn is_suspended(&self, consumer: ConsumerId) -> bool {
+        self.suspended.contains_key(&consumer)
+    }
+
     /// How long a link that is nowhere attached may hold a delivery, in milliseconds.
     pub(super) fn timeout_of(&self, consumer: ConsumerId, queue: &Queue) -> Option<u32> {
         let suspended = self.suspended.get(&consumer)?;

@@ -385,6 +385,23 @@ impl Selecting {
         is_new
     }
 
+    /// Notes which consumer holds a message since before a start. If another one holds an earlier message of
+    /// its group, as that had ended in between, the group is not that one's any more.
+    pub fn inherited(&mut self, messages: &Messages, position: Position, consumer: ConsumerId) {
+        let is_others = |owner: Option<ConsumerId>| owner.is_some_and(|owner| owner != consumer);
+        if is_others(self.owner_of(messages, position))
+            && let (Some(groups), Some(slot)) = (&mut self.groups, messages.slot(position))
+            && let Some(key) = groups.key(&slot.message)
+        {
+            let freed = groups.close(key);
+            self.look_again(freed);
+        }
+        // A group that shares a bucket stays with the others.
+        if !is_others(self.owner_of(messages, position)) {
+            self.assigned(messages, position, consumer);
+        }
+    }
+
     /// Gives the message groups of a consumer to the one that takes over its deliveries.
     pub fn pass_groups(&mut self, from: ConsumerId, to: ConsumerId) {
         if let Some(groups) = &mut self.groups {

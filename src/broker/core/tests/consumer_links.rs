@@ -438,6 +438,38 @@ fn a_message_group_is_its_links_after_a_start_too() {
     assert_eq!(bodies(&b.take(2))[..2], ["a1", "a2"]);
 }
 
+/// It broke an invariant, and stayed with the earlier link. World 2308 of the simulation.
+#[test]
+fn a_message_group_that_had_ended_is_the_later_links_after_a_start() {
+    let mut b = Broker::new(&[]);
+    let publish = |b: &mut Broker, body: &str| {
+        let message = draft(body);
+        let message = if body == "a2" {
+            message.ends("a")
+        } else {
+            message.group("a")
+        };
+        b.s.publish("q", &message);
+    };
+    for body in ["a1", "a2"] {
+        publish(&mut b, body);
+    }
+    b.attach(wanted("one", &[]));
+    let of_one = positions(&b.take(2));
+    b.settle(of_one[1], Outcome::Accepted);
+    publish(&mut b, "a3");
+    b.attach(wanted("two", &[]));
+    let of_two = b.take(1);
+    assert_eq!(bodies(&of_two), ["a3"]);
+    b.restart();
+    publish(&mut b, "a4");
+    assert_eq!(b.others(), [""; 0]);
+    b.attach(wanted("one", &[(of_one[0], None)]));
+    assert_eq!(bodies(&b.take(10)), ["a1"]);
+    b.attach(wanted("two", &[(of_two[0].position, None)]));
+    assert_eq!(bodies(&b.take(10)), ["a3", "a4"]);
+}
+
 /// The simulation of whole brokers had its queue get it: the clock went back, so it waited for its time again.
 #[test]
 fn a_message_that_a_link_holds_does_not_wait_for_its_time_after_a_start() {
