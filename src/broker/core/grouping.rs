@@ -11,13 +11,18 @@ type Last = BTreeMap<(Vec<u8>, usize), (Position, ConsumerId)>;
 
 impl Core {
     /// Each group of a queue is with the one consumer that holds its messages, and none of its messages waits
-    /// that came before those and was never held. Groups that are `exempt` are left out.
-    pub(crate) fn check_groups(&self, exempt: fn(&[u8]) -> bool) -> Result<(), String> {
+    /// that came before those and was never held, where they are `ordered`: no message waits for its time. Groups
+    /// that are `exempt` are left out.
+    pub(crate) fn check_groups(
+        &self,
+        exempt: fn(&[u8]) -> bool,
+        is_ordered: bool,
+    ) -> Result<(), String> {
         let mut queues = self.queues().filter(|queue| queue.selecting.has_groups());
         queues.try_for_each(|queue| {
             let last = self.held_last(queue, exempt)?;
             // Of what was read back it is not known whether it was held before.
-            if self.memory().loads > 0 {
+            if self.memory().loads > 0 || !is_ordered {
                 return Ok(());
             }
             check_order(queue, &last)

@@ -3,7 +3,7 @@
 use super::client::{FRAME_BYTES, Phase, Role, Session, Subscribed};
 use super::codec::{Outcome, Sent};
 use super::ledger::{SUBSCRIBED, Sending};
-use super::payload;
+use super::payload::{self, Extras};
 use super::topology::{self, FANOUT};
 use super::trial::Fault;
 use super::world::World;
@@ -191,6 +191,7 @@ impl World {
             return;
         }
         let is_large = self.trial.has(Fault::Large)
+            && !self.trial.has(Fault::Arguments)
             && self.random.one_in(10)
             && self.ledger.large < LARGE_MESSAGES;
         let bytes = match self.random.below(8) {
@@ -224,8 +225,11 @@ impl World {
         };
         let id = self.ledger.send(sending);
         self.ledger.large += u64::from(is_large);
-        let group = self.group();
-        let payload = payload::message(id, bytes, &header, group);
+        let extras = Extras {
+            group: self.group(),
+            delay_ms: self.delay_ms(),
+        };
+        let payload = payload::message(id, bytes, &header, extras);
         let transaction = match self.clients[client].recovery(handle) {
             Some(_) => None,
             None => self.pick_transaction(client),
@@ -256,6 +260,12 @@ impl World {
             group,
             payload::ends(group.as_bytes()) && self.random.one_in(4),
         ))
+    }
+
+    /// When the next message is to be delivered.
+    fn delay_ms(&mut self) -> Option<u64> {
+        let waits = self.trial.has(Fault::Scheduled) && self.random.one_in(4);
+        waits.then(|| 1 + self.random.below(50))
     }
 
     fn give_credit(&mut self, client: usize) {

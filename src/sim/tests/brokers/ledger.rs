@@ -167,7 +167,9 @@ impl Ledger {
         let Some(known) = self.messages.get_mut(&id) else {
             return;
         };
-        if known.durable && (known.at_start.unwrap_or(0) > 0 || known.confirmed > 0) {
+        // That it was settled in a subscription that does not outlive the broker says nothing of the others.
+        let was_kept = known.confirmed > 0 && !known.subscribed;
+        if known.durable && (known.at_start.unwrap_or(0) > 0 || was_kept) {
             self.doubled.get_or_insert(id);
         }
         // Of one that is not durable and that a full queue refused, a copy in another queue may have become

@@ -43,15 +43,27 @@ pub(super) fn ends(group: &[u8]) -> bool {
     group == ENDING_GROUP.as_bytes()
 }
 
-/// A message of the simulation: its number, bytes that follow from it, and its group and whether it is the last of it.
-pub(super) fn message(
-    id: u64,
-    bytes: usize,
-    header: &HeaderFields,
-    group: Option<(&str, bool)>,
-) -> Vec<u8> {
+/// What a message has beside its number.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Extras<'a> {
+    /// Its group, and whether it is the last of it.
+    pub(super) group: Option<(&'a str, bool)>,
+    /// After how many milliseconds it is to be delivered.
+    pub(super) delay_ms: Option<u64>,
+}
+
+/// A message of the simulation: its number, and bytes that follow from it.
+pub(super) fn message(id: u64, bytes: usize, header: &HeaderFields, extras: Extras<'_>) -> Vec<u8> {
+    let Extras { group, delay_ms } = extras;
     let mut out = Vec::new();
     wire::write_header(&mut out, header);
+    if let Some(delay_ms) = delay_ms {
+        wire::write_descriptor(&mut out, 0x72);
+        let map = wire::begin_map(&mut out);
+        wire::write_symbol(&mut out, "x-opt-delivery-delay");
+        wire::write_ulong(&mut out, delay_ms);
+        wire::end(&mut out, map, 2);
+    }
     if bytes >= LARGE_BYTES || group.is_some() {
         list(&mut out, 0x73, |out| {
             wire::write_ulong(out, id);

@@ -32,12 +32,19 @@ fn text(value: &str) -> Value {
 }
 
 impl Topology {
-    pub(super) fn random(random: &mut Random) -> Self {
+    /// `is_wide`: with arguments that change who gets what when, and no large messages.
+    pub(super) fn random(random: &mut Random, is_wide: bool) -> Self {
         let count = 3 + random.below(4);
         let names: Vec<String> = (0..count).map(|number| format!("q{number}")).collect();
         let queues = names.iter().enumerate().map(|(number, name)| Declared {
             name: name.clone(),
-            arguments: arguments(random, &names, number),
+            arguments: {
+                let mut arguments = arguments(random, &names, number);
+                if is_wide {
+                    widen(random, &mut arguments);
+                }
+                arguments
+            },
         });
         let queues = queues.collect();
         let copies = 2 + usize::try_from(random.below(2)).unwrap();
@@ -157,6 +164,26 @@ fn arguments(random: &mut Random, names: &[String], number: usize) -> Vec<(Name,
         );
     }
     arguments
+}
+
+/// Adds arguments that change who gets what when.
+fn widen(random: &mut Random, arguments: &mut Vec<(Name, Value)>) {
+    let mut put = |key: &str, value: Value| arguments.push((Name::from(key), value));
+    if random.one_in(3) {
+        put("x-single-active-consumer", Value::Bool(true));
+    }
+    if random.one_in(4) {
+        // What is larger would wait for good where its dead letter waits until its target takes it.
+        let bytes = 3_000 + i64::try_from(random.below(3_000)).unwrap();
+        put("x-max-length-bytes", Value::Long(bytes));
+    }
+    let is_classic = arguments
+        .iter()
+        .any(|(key, value)| key == "x-queue-type" && value.as_str() == Some("classic"));
+    if is_classic && random.one_in(3) {
+        let priorities = 1 + i64::try_from(random.below(9)).unwrap();
+        arguments.push((Name::from("x-max-priority"), Value::Long(priorities)));
+    }
 }
 
 /// A policy over some queues, for as long as it stands.

@@ -41,10 +41,14 @@ pub(super) enum Fault {
     Selectors,
     /// Some consumers subscribe to an exchange.
     Subscriptions,
+    /// Queues have a single active consumer, priorities or a limit in bytes.
+    Arguments,
+    /// Some messages are to be delivered later.
+    Scheduled,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 17] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::Cut,
         Self::Crash,
         Self::Disk,
@@ -62,10 +66,12 @@ impl Fault {
         Self::Groups,
         Self::Selectors,
         Self::Subscriptions,
+        Self::Arguments,
+        Self::Scheduled,
     ];
 
     /// Those that happen of themselves.
-    pub(super) const HAPPENING: usize = Self::ALL.len() - 6;
+    pub(super) const HAPPENING: usize = Self::ALL.len() - 8;
 
     const fn bit(self) -> u32 {
         1 << self as u32
@@ -97,6 +103,8 @@ impl Trial {
                 Fault::Groups => Random::new(seed ^ 0x0007_41a5).one_in(2),
                 Fault::Selectors => Random::new(seed ^ 0x0007_41a6).one_in(3),
                 Fault::Subscriptions => Random::new(seed ^ 0x0007_41a7).one_in(3),
+                Fault::Arguments => Random::new(seed ^ 0x0007_41a8).one_in(3),
+                Fault::Scheduled => Random::new(seed ^ 0x0007_41a9).one_in(3),
                 _ => !random.one_in(3),
             };
             if has {

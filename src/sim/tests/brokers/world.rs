@@ -105,7 +105,7 @@ impl World {
         let mut random = Random::new(trial.seed);
         let clock = SimClock::new();
         let shape = MachineShape::of(trial, &mut random);
-        let topology = Topology::random(&mut random);
+        let topology = Topology::random(&mut random, trial.has(Fault::Arguments));
         let machine = Machine::start(SimDisk::default(), shape, Arc::clone(&clock))?;
         topology.declare(&machine)?;
         let clients = (0..trial.clients).map(|number| {
@@ -177,9 +177,10 @@ impl World {
         if self.trial.has(Fault::Redrives) && self.redriving.is_due() {
             self.redrive()?;
         }
+        let is_ordered = !self.trial.has(Fault::Scheduled);
         if self.trial.has(Fault::Groups) && self.step.is_multiple_of(GROUP_STEPS) {
             self.machine
-                .look(|core| core.check_groups(payload::ends))??;
+                .look(|core| core.check_groups(payload::ends, is_ordered))??;
         }
         if self.step.is_multiple_of(LOOK_STEPS) {
             self.check()?;
@@ -443,7 +444,9 @@ impl World {
             | Fault::Transactions
             | Fault::Groups
             | Fault::Selectors
-            | Fault::Subscriptions => {}
+            | Fault::Subscriptions
+            | Fault::Arguments
+            | Fault::Scheduled => {}
             Fault::Policy => self.change_policy()?,
             Fault::Queues => self.change_queue()?,
         }
