@@ -418,10 +418,6 @@ impl Selecting {
     }
 
     fn look_again(&mut self, freed: Freed) {
-        #[cfg(test)]
-        if is_planted(Plant::GroupNotOffered) {
-            return;
-        }
         self.is_news |= !freed.is_empty();
         for (subqueue, position) in freed {
             let first = self.returned.entry(subqueue).or_insert(position);

@@ -27,11 +27,6 @@ fn each_planted_fault_is_found_within_three_hundred_worlds() {
             | Plant::SentBeforeAcquired
             | Plant::StartForgetsHeld => Trial::of(seed).with(Fault::Resume).with(Fault::Crash),
             Plant::GroupShared => Trial::of(seed).with(Fault::Groups),
-            // It takes three that want the messages of one queue.
-            Plant::GroupNotOffered => Trial {
-                clients: 6,
-                ..Trial::of(seed).with(Fault::Groups)
-            },
             Plant::SelectorIgnored => Trial::of(seed).with(Fault::Selectors),
             Plant::CommitInParts => Trial::of(seed).with(Fault::Transactions),
             _ => Trial::of(seed),
