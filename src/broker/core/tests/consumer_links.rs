@@ -22,6 +22,7 @@ fn wanted(link: &str, known: &[(Position, Option<Outcome>)]) -> Recovery {
     Recovery {
         key: LinkKey {
             user: Name::from("ada"),
+            by_token: false,
             container: Name::from("gateway-7"),
             link: Name::from(link),
         },
