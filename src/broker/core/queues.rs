@@ -280,7 +280,8 @@ impl Core {
             .get_mut(&id)
             .ok_or_else(|| Self::missing_queue(name))?;
         let before = queue.messages.usage();
-        let messages = queue.messages.purge(&mut self.deferred_free);
+        let reserved = queue.reserved();
+        let messages = (queue.messages).purge_but(&reserved, &mut self.deferred_free);
         self.memory.change(before, queue.messages.usage());
         if queue.durable && messages > 0 {
             let (below, kept) = (queue.messages.ends(), queue.spared_by_purge());
