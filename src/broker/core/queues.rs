@@ -9,7 +9,7 @@ use super::{Core, Turn};
 use crate::base::{ConnectionId, ConsumerId, Lsn, Name, Position, QueueId, invariant};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::event::EventKind;
-use crate::broker::names::{check_form, check_new_name, is_temporary};
+use crate::broker::names::{QUARANTINE, check_form, check_new_name, is_temporary};
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::{MessageState, Queue, Usage};
 use crate::broker::subscription::{self, Filter};
@@ -89,9 +89,12 @@ impl Core {
         }
     }
 
+    /// Checks that there may be a queue of this name beside all others.
     pub(super) fn check_queue_limit(&self, name: &Name) -> Result<(), Error> {
+        let is_counted = *name != QUARANTINE && self.names.contains_key(name);
+        let others = self.counted_queues() - u64::from(is_counted);
         match self.queues_max {
-            Some(limit) if self.counted_queues() >= limit => Err(Error::QueueLimit {
+            Some(limit) if others >= limit => Err(Error::QueueLimit {
                 name: name.clone(),
                 vhost: self.options.vhost.clone(),
                 limit,
