@@ -1,19 +1,43 @@
 //! Links of consumers that outlive their connection: what an attach asks for, and what it is answered.
 //! [AMQP 2.6.13, 3.5.6]
 
+use std::fmt;
+
 use super::Outcome;
 use crate::base::{Name, Position};
 
 /// What names a link in a vhost, apart from its direction: the container of the other end, and the name
 /// that it gave. [AMQP 2.6.1]
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkKey {
     /// The user: who logs in as another has other links.
     pub user: Name,
+    /// Whether it logged in with a token: then it is not the user of the registry with that name.
+    pub by_token: bool,
     /// The container-id of the peer.
     pub container: Name,
     /// The link's name.
     pub link: Name,
+}
+
+/// Shows a login by token only where there was one: records from before it was told apart show as they did.
+impl fmt::Debug for LinkKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("LinkKey");
+        shown.field("user", &self.user);
+        if self.by_token {
+            shown.field("by_token", &true);
+        }
+        shown.field("container", &self.container);
+        shown.field("link", &self.link).finish()
+    }
+}
+
+impl LinkKey {
+    /// Whether the link is that of a user of the registry.
+    pub fn is_of_user(&self, name: &str) -> bool {
+        self.user == *name && !self.by_token
+    }
 }
 
 /// When the time of a link begins that is kept after its connection. [AMQP 3.5.6]

@@ -344,6 +344,12 @@ impl Router {
         !queues.is_empty() || steps.are_used_up()
     }
 
+    /// Checks that this exchange can be bound, and with this key.
+    pub fn check_binding(source: &Name, key: &Name) -> Result<(), Error> {
+        refuse_default(source)?;
+        check_key(key)
+    }
+
     /// Adds a binding; whether it is new.
     ///
     /// Errors: `NotFound` (source or destination), `Reserved` (default exchange), `BadArgument`
@@ -355,8 +361,7 @@ impl Router {
         key: &Name,
         arguments: &[(Name, Value)],
     ) -> Result<bool, Error> {
-        refuse_default(source)?;
-        check_key(key)?;
+        Self::check_binding(source, key)?;
         let place = self.place(destination)?;
         let Some(exchange) = self.exchange_named(source) else {
             return Err(not_found(ObjectKind::Exchange, source));

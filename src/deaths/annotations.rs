@@ -63,7 +63,12 @@ pub enum Viewer<'a> {
     #[default]
     Nobody,
     /// It is this user and sees its own.
-    User(&'a str),
+    User {
+        /// The user's name.
+        name: &'a str,
+        /// Whether it is known by a token: then it is not the user of the registry with that name.
+        by_token: bool,
+    },
     /// It has the tag monitoring or administrator and sees everybody's.
     Monitor,
 }
@@ -78,9 +83,18 @@ impl Viewer<'_> {
     pub fn may_see(self, evidence: &Evidence) -> bool {
         match self {
             Self::Nobody => false,
-            Self::User(user) => evidence.user.as_deref() == Some(user),
+            Self::User { .. } => {
+                let user = evidence.user.as_deref();
+                user.is_some_and(|user| self.is_user(user, evidence.by_token))
+            }
             Self::Monitor => true,
         }
+    }
+
+    /// Whether it is the user of this name, who is known by a token or not: names in tokens are their issuer's,
+    /// and nobody of the registry.
+    pub fn is_user(self, user: &str, is_by_token: bool) -> bool {
+        matches!(self, Self::User { name, by_token } if name == user && by_token == is_by_token)
     }
 }
 

@@ -77,6 +77,8 @@ pub struct Evidence {
     pub link: Option<Name>,
     /// User of the consumer's connection.
     pub user: Option<Name>,
+    /// Whether that is the bearer of a token, and not the user of the registry with that name.
+    pub by_token: bool,
     /// How the delivery failed; none if the message died without a failed delivery.
     pub how: Option<How>,
     /// Address of the consumer's connection, as `ip:port`.
@@ -88,20 +90,26 @@ pub struct Evidence {
     pub account: Account,
 }
 
-/// Shows everything except the account of its memory, which says nothing about the death.
+/// Shows everything except the account of its memory, which says nothing about the death. A login by token is
+/// shown where there was one: histories from before it was told apart show as they did.
 #[allow(
     clippy::missing_fields_in_debug,
     reason = "where its memory is counted is no part of what it says"
 )]
 impl fmt::Debug for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Evidence")
+        let mut shown = f.debug_struct("Evidence");
+        shown
             .field("condition", &self.condition)
             .field("description", &self.description)
             .field("info", &self.info)
             .field("container", &self.container)
             .field("link", &self.link)
-            .field("user", &self.user)
+            .field("user", &self.user);
+        if self.by_token {
+            shown.field("by_token", &true);
+        }
+        shown
             .field("how", &self.how.map(How::as_str))
             .field("address", &self.address)
             .field("rule", &self.rule)

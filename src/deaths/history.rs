@@ -356,6 +356,7 @@ impl History {
             if let Some(evidence) = hidden {
                 let evidence = Evidence {
                     user: None,
+                    by_token: false,
                     address: None,
                     account: Account::default(),
                     ..(**evidence).clone()

@@ -9,8 +9,8 @@
 //! entry     queue: string, reason: symbol, count: ulong, first-time, last-time: timestamp,
 //!           exchange: string, the place of its key list: ulong, ttl: uint or null, evidence
 //! evidence  false; or true, condition, description: string or null, info: binary or null,
-//!           container, link, user: string or null, how: symbol or null,
-//!           address: string or null, the place of its rule: ulong or null
+//!           container, link: string or null, user: string, binary (UTF-8) if it was known by a token, or
+//!           null, how: symbol or null, address: string or null, the place of its rule: ulong or null
 //! part      kind: ulong, content: binary; kind 1 is the folded part, kind 2 the fence
 //! fence     number of newest entries that are younger than the latest redrive: ulong
 //! folded    entries: ulong, latest death: timestamp, number of reasons: ulong, reasons,
@@ -37,7 +37,7 @@ use super::{Entry, Evidence, History, How, LastFailure, QuarantineCause, Quarant
 use crate::base::{Account, Name, Timestamp};
 use crate::wire::{
     DecodeError, Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null,
-    write_string, write_symbol, write_timestamp, write_uint, write_ulong,
+    write_string, write_string_or_binary, write_symbol, write_timestamp, write_uint, write_ulong,
 };
 
 /// The version that is written and read.
@@ -271,6 +271,7 @@ fn encode_evidence(evidence: &Evidence, rule: Option<u64>, out: &mut Vec<u8>) {
         container,
         link,
         user,
+        by_token,
         how,
         address,
         rule: _,
@@ -288,7 +289,8 @@ fn encode_evidence(evidence: &Evidence, rule: Option<u64>, out: &mut Vec<u8>) {
     }
     text(out, container);
     text(out, link);
-    text(out, user);
+    let login = user.as_deref().map(|user| (user, *by_token));
+    write_or_null(out, login, write_string_or_binary);
     match how {
         Some(how) => write_symbol(out, how.as_str()),
         None => write_null(out),
@@ -417,13 +419,20 @@ fn keys(fields: &mut Fields<'_>) -> Result<Arc<[Name]>, HistoryError> {
 }
 
 fn decode_evidence(rules: &[Name], fields: &mut Fields<'_>) -> Result<Evidence, HistoryError> {
+    let condition = fields.string()?.map(Name::from);
+    let description = fields.string()?.map(Name::from);
+    let info = fields.binary()?.map(bytes::Bytes::copy_from_slice);
+    let container = fields.string()?.map(Name::from);
+    let link = fields.string()?.map(Name::from);
+    let login = fields.string_or_binary()?;
     Ok(Evidence {
-        condition: fields.string()?.map(Name::from),
-        description: fields.string()?.map(Name::from),
-        info: fields.binary()?.map(bytes::Bytes::copy_from_slice),
-        container: fields.string()?.map(Name::from),
-        link: fields.string()?.map(Name::from),
-        user: fields.string()?.map(Name::from),
+        condition,
+        description,
+        info,
+        container,
+        link,
+        user: login.map(|(user, _)| Name::from(user)),
+        by_token: login.is_some_and(|(_, by_token)| by_token),
         how: how(fields.symbol()?)?,
         address: fields.string()?.map(Name::from),
         rule: match fields.ulong()? {

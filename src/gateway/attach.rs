@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::Gateway;
 use super::address::{Address, MANAGEMENT};
 use super::errors;
+use super::handshake::Login;
 use super::links::{LINKS_MAX, LinkId, LinkKind};
 use super::management::is_pair_half;
 use super::publisher::{Destination, Publisher};
@@ -254,8 +255,10 @@ impl Gateway {
     pub(super) fn evidence(&self, link: &str) -> Arc<Evidence> {
         let user = self.login.as_ref().map(|login| &login.user);
         let address = (!self.peer.is_embedder).then(|| self.peer.address.to_string());
-        let of_consumer = Evidence::of_consumer(&self.container, link, user, address.as_deref());
-        Arc::new(of_consumer)
+        Arc::new(Evidence {
+            by_token: self.login.as_ref().is_some_and(Login::has_token),
+            ..Evidence::of_consumer(&self.container, link, user, address.as_deref())
+        })
     }
 
     /// Continues with the core's answer to a new consumer.

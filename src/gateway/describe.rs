@@ -1,6 +1,7 @@
 //! Descriptions of connections, sessions and links, for management.
 
 use super::Gateway;
+use super::handshake::Login;
 use super::links::LinkKind;
 use super::publisher::Destination;
 use crate::base::{ConsumerId, Name, shared_text_bytes};
@@ -13,6 +14,8 @@ use crate::wire::performative::Open;
 pub struct ConnectionInfo {
     /// The authenticated user.
     pub user: Name,
+    /// Whether it logged in with a token: then it is not the user of the registry with that name.
+    pub by_token: bool,
     /// The vhost that the connection is in.
     pub vhost: Name,
     /// The peer's container-id.
@@ -37,10 +40,11 @@ impl ConnectionInfo {
     }
 
     /// Built from the peer's `open` and its login.
-    pub(super) fn new(open: &Open, (user, vhost): (&Name, &Name), mechanism: &Name) -> Self {
+    pub(super) fn new(open: &Open, (login, vhost): (&Login, &Name), mechanism: &Name) -> Self {
         let properties = open.properties.clone().unwrap_or_default().to_value();
         Self {
-            user: user.clone(),
+            user: login.user.clone(),
+            by_token: login.has_token(),
             vhost: vhost.clone(),
             container: Name::from(open.container_id.as_str()),
             properties,

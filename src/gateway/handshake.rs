@@ -118,7 +118,10 @@ impl Login {
         if self.monitor {
             Viewer::Monitor
         } else {
-            Viewer::User(&self.user)
+            Viewer::User {
+                name: &self.user,
+                by_token: self.has_token(),
+            }
         }
     }
 
@@ -196,7 +199,7 @@ impl Gateway {
                     client: self.container.clone(),
                     limit_bytes: self.environment.options.outbox_bytes,
                 }));
-                let info = ConnectionInfo::new(open, (&login.user, &vhost), &self.mechanism);
+                let info = ConnectionInfo::new(open, (&login, &vhost), &self.mechanism);
                 self.own_bytes += info.kept_bytes() + login.kept_bytes();
                 self.info = Some(Box::new(info));
                 self.vhost = Some(vhost);
@@ -271,7 +274,7 @@ impl Gateway {
         let of_user_max = of_user_max.map(u64::from);
         let seat = self.environment.seats.take(
             (&name, vhost.spec.limits.connections_max),
-            (&user, of_user_max),
+            grant.is_none().then_some((&user, of_user_max)),
         );
         let seat = seat.map_err(|full| errors::too_many_connections(full, &user, &name))?;
         let client_id = self.claim_client_id(&name, open)?;

@@ -61,30 +61,37 @@ pub(super) enum NoSeat {
 pub(super) struct Seat {
     seats: Arc<Seats>,
     vhost: Name,
-    user: Name,
+    /// None: the connection counts for no user.
+    user: Option<Name>,
 }
 
 impl Seats {
-    /// Counts a connection of a user in a vhost, if neither limit is reached.
+    /// Counts a connection in a vhost, and as one of a user of the registry if it is that, if neither limit is
+    /// reached.
     pub(super) fn take(
         self: &Arc<Self>,
         (vhost, in_vhost_max): (&Name, Option<u64>),
-        (user, of_user_max): (&Name, Option<u64>),
+        user: Option<(&Name, Option<u64>)>,
     ) -> Result<Seat, NoSeat> {
         let mut taken = self.taken.lock();
         let count = |map: &BTreeMap<Name, u64>, name| map.get(name).copied().unwrap_or(0);
         if let Some(max) = in_vhost_max.filter(|max| count(&taken.vhosts, vhost) >= *max) {
             return Err(NoSeat::Vhost(max));
         }
-        if let Some(max) = of_user_max.filter(|max| count(&taken.users, user) >= *max) {
+        if let Some((user, Some(max))) = user
+            && count(&taken.users, user) >= max
+        {
             return Err(NoSeat::User(max));
         }
         *taken.vhosts.entry(vhost.clone()).or_default() += 1;
-        *taken.users.entry(user.clone()).or_default() += 1;
+        let user = user.map(|(user, _)| user.clone());
+        if let Some(user) = &user {
+            *taken.users.entry(user.clone()).or_default() += 1;
+        }
         Ok(Seat {
             seats: Arc::clone(self),
             vhost: vhost.clone(),
-            user: user.clone(),
+            user,
         })
     }
 
@@ -194,8 +201,10 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.seats.taken.lock();
         let SeatsTaken { vhosts, users, .. } = &mut *taken;
-        for (map, name) in [(vhosts, &self.vhost), (users, &self.user)] {
-            if let Some(count) = map.get_mut(name) {
+        for (map, name) in [(vhosts, Some(&self.vhost)), (users, self.user.as_ref())] {
+            if let Some(name) = name
+                && let Some(count) = map.get_mut(name)
+            {
                 uncount!(*count, 1, "a seat that is left was counted");
                 if *count == 0 {
                     map.remove(name);
@@ -232,7 +241,7 @@ mod tests {
         let seats = Arc::new(Seats::default());
         let (v, w) = (Name::from("v"), Name::from("w"));
         let (ada, bob) = (Name::from("ada"), Name::from("bob"));
-        let take = |vhost, user| seats.take((vhost, Some(2)), (user, Some(1)));
+        let take = |vhost, user| seats.take((vhost, Some(2)), Some((user, Some(1))));
         let first = take(&v, &ada).unwrap();
         assert_eq!(take(&w, &ada).unwrap_err(), NoSeat::User(1));
         let second = take(&v, &bob).unwrap();
@@ -242,7 +251,16 @@ mod tests {
         assert_eq!(seats.in_vhost("v"), 1);
         let third = take(&v, &carl);
         assert!(third.is_ok());
-        assert!(seats.take((&v, None), (&bob, None)).is_ok(), "no limits");
+        assert!(
+            seats.take((&v, None), Some((&bob, None))).is_ok(),
+            "no limits"
+        );
+        let bearer = seats.take((&w, None), None);
+        assert!(bearer.is_ok());
+        assert!(
+            take(&w, &ada).is_ok(),
+            "a bearer of a token counts for no user"
+        );
         drop((second, third));
         assert_eq!(seats.in_vhost("v"), 0);
     }

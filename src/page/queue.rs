@@ -256,6 +256,10 @@ pub struct QueueAlone {
 }
 
 impl FromAnswer for QueueAlone {
+    fn is_kind(answer: &Value) -> bool {
+        answer.is_object()
+    }
+
     fn read(&mut self, answer: &mut Value) {
         self.row.read(answer);
         read_field(&mut self.consumer_details, "consumer_details", answer);

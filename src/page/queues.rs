@@ -128,6 +128,10 @@ pub struct Paged<T> {
 }
 
 impl<T: FromAnswer> FromAnswer for Paged<T> {
+    fn is_kind(answer: &Value) -> bool {
+        answer.is_object()
+    }
+
     fn read(&mut self, answer: &mut Value) {
         read_field(&mut self.items, "items", answer);
         read_field(&mut self.page, "page", answer);

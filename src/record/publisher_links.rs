@@ -1,7 +1,7 @@
 //! Facts about publishers' links that outlive the broker to bytes and back.
 //!
 //! ```text
-//! link kept       number: ulong, user, container, link: string, expiry: symbol, timeout: uint (seconds),
+//! link kept       number: ulong, user: string, binary if it is the bearer of a token, container, link: string, expiry: symbol, timeout: uint (seconds),
 //!                 list of deliveries
 //! decided         number of the link: ulong, boolean, delivery if it is true, list of settled tags: binary
 //! link forgotten  number: ulong
@@ -17,8 +17,8 @@ use crate::broker::Fact;
 use crate::broker::publisher_link::{KeptDelivery, PublisherLink, PublisherLinkFact, Unsettled};
 use crate::broker::recovery::{ExpiryPolicy, LinkKey};
 use crate::wire::{
-    Fields, write_binary, write_bool, write_or_null, write_string, write_symbol, write_uint,
-    write_ulong,
+    Fields, write_binary, write_bool, write_or_null, write_string, write_string_or_binary,
+    write_symbol, write_uint, write_ulong,
 };
 
 /// Bytes of a tag or text beside its own.
@@ -104,14 +104,17 @@ pub(super) fn decode(kind: OfPublisherLink, fields: &mut Fields<'_>) -> Result<F
 }
 
 pub(super) fn write_link_key(out: &mut Vec<u8>, key: &LinkKey) {
-    for text in [&key.user, &key.container, &key.link] {
-        write_string(out, text);
-    }
+    write_string_or_binary(out, (&key.user, key.by_token));
+    write_string(out, &key.container);
+    write_string(out, &key.link);
 }
 
 pub(super) fn link_key(fields: &mut Fields<'_>) -> Result<LinkKey, RecordError> {
+    let user = fields.string_or_binary()?;
+    let (user, by_token) = user.ok_or(RecordError::Field("user of a link"))?;
     Ok(LinkKey {
-        user: name(fields, "user of a link")?,
+        user: Name::from(user),
+        by_token,
         container: name(fields, "container of a link")?,
         link: name(fields, "name of a link")?,
     })

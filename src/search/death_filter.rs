@@ -1,11 +1,13 @@
 //! The filter of dead letters: what they are chosen by. [evidence part 6]
 
+use std::fmt;
+
 use super::Fingerprint;
 use super::candidate::{Candidate, message_id_text};
 use super::contains::{self, Needle};
 use crate::base::limits::FILTER_BODY_BYTES_MAX;
 use crate::base::{Name, Timestamp};
-use crate::deaths::Reason;
+use crate::deaths::{Evidence, Reason};
 use crate::filter::Selector;
 use crate::message::Message;
 
@@ -21,7 +23,7 @@ pub struct DeathFilter {
     pub(super) conditions: Names,
     pub(super) groups: Names,
     pub(super) containers: Names,
-    pub(super) users: Names,
+    pub(super) users: Users,
     pub(super) causes: Names,
     pub(super) exchanges: Names,
     pub(super) routing_keys: Names,
@@ -40,6 +42,35 @@ pub struct DeathFilter {
 /// Values of one part: sorted, each once; none: the part is not given.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Names(pub(super) Box<[Name]>);
+
+/// The users that are asked for.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub(super) struct Users {
+    pub(super) names: Names,
+    /// Whether they are bearers of tokens; none: both these and users of the registry. No part of its own: who
+    /// asks for its own name has it set.
+    by_token: Option<bool>,
+}
+
+impl fmt::Debug for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.by_token {
+            None => self.names.fmt(f),
+            Some(by_token) => (&self.names, by_token).fmt(f),
+        }
+    }
+}
+
+impl Users {
+    /// Whether there is no such part, or one of them caused the death.
+    fn allow(&self, evidence: Option<&Evidence>) -> bool {
+        let is_other = |evidence: &Evidence| {
+            (self.by_token).is_some_and(|by_token| evidence.by_token != by_token)
+        };
+        self.names.allow(evidence.and_then(|it| it.user.as_deref()))
+            && !evidence.is_some_and(is_other)
+    }
+}
 
 impl Names {
     pub(super) fn new(mut names: Vec<Name>) -> Self {
@@ -104,7 +135,18 @@ impl DeathFilter {
 
     /// The users that it names: who may not see them must not ask for them.
     pub fn users(&self) -> &[Name] {
-        &self.users.0
+        &self.users.names.0
+    }
+
+    /// The same filter, whose users are bearers of tokens only, or users of the registry only.
+    #[must_use]
+    pub fn with_users_by_token(self, by_token: bool) -> Self {
+        let by_token = self.users.names.is_given().then_some(by_token);
+        let users = Users {
+            by_token,
+            ..self.users
+        };
+        Self { users, ..self }
     }
 
     /// Whether a message is meant: see [`DeathFilter::judge`].
@@ -209,7 +251,7 @@ impl DeathFilter {
             || self.queues.is_given()
             || self.conditions.is_given()
             || self.containers.is_given()
-            || self.users.is_given()
+            || self.users.names.is_given()
             || self.died_after.is_some()
             || self.died_before.is_some()
     }
@@ -218,12 +260,10 @@ impl DeathFilter {
     /// its place.
     fn fits_evidence(&self, candidate: &Candidate<'_>) -> bool {
         let evidence = candidate.evidence();
-        let text = |of: fn(&crate::deaths::Evidence) -> &Option<Name>| {
+        let text = |of: fn(&Evidence) -> &Option<Name>| {
             evidence.and_then(|evidence| of(evidence).as_deref())
         };
-        if !self.containers.allow(text(|it| &it.container))
-            || !self.users.allow(text(|it| &it.user))
-        {
+        if !self.containers.allow(text(|it| &it.container)) || !self.users.allow(evidence) {
             return false;
         }
         if self.conditions.allow(text(|it| &it.condition)) {

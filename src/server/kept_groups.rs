@@ -32,8 +32,8 @@ pub(super) struct Question {
     pub(super) filter: DeathFilter,
     /// State and position as given.
     pub(super) place: (String, u64),
-    /// The user that asks; none: one that sees all.
-    pub(super) user: Option<Name>,
+    /// The user that asks, and whether it is known by a token; none: one that sees all.
+    pub(super) user: Option<(Name, bool)>,
 }
 
 /// What changes whenever the messages of a queue do.

@@ -33,10 +33,11 @@ pub(super) enum Holder {
 }
 
 impl Holder {
-    fn name(&self) -> &Name {
+    /// Its name, and whether it is the bearer of a token, which is nobody of the registry.
+    fn who(&self) -> (&Name, bool) {
         match self {
-            Self::User(user) => &user.name,
-            Self::Bearer(grant) => grant.user(),
+            Self::User(user) => (&user.name, false),
+            Self::Bearer(grant) => (grant.user(), true),
         }
     }
 }
@@ -93,8 +94,8 @@ impl PageSessions {
         if sessions.len() >= PAGE_SESSIONS_MAX {
             let idle = |of_user: bool| {
                 let sessions = sessions.iter().enumerate();
-                let meant = sessions
-                    .filter(|(_, (_, kept))| !of_user || kept.holder.name() == holder.name());
+                let meant =
+                    sessions.filter(|(_, (_, kept))| !of_user || kept.holder.who() == holder.who());
                 let longest = meant.min_by_key(|(_, (_, kept))| kept.seen);
                 longest.map(|(place, _)| place)
             };
@@ -108,7 +109,7 @@ impl PageSessions {
         };
         let kept = Kept {
             _charge: kept.charge(granted_bytes),
-            serial: registry.user_serial(holder.name()).unwrap_or_default(),
+            serial: registry.user_serial(holder.who().0).unwrap_or_default(),
             holder,
             token: token.clone(),
             begun: now.mono,

@@ -7,24 +7,31 @@ use crate::base::limits::{EVENT_STREAMS_MAX, EVENT_STREAMS_OF_USER_MAX};
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Name, uncount};
 
-/// The streams of events that are open, by user.
+/// The streams of events that are open.
 #[derive(Clone, Debug, Default)]
-pub(super) struct EventStreams(Arc<RankedMutex<rank::EventStreams, BTreeMap<Name, usize>>>);
+pub(super) struct EventStreams(Arc<RankedMutex<rank::EventStreams, OfUsers>>);
+
+/// How many there are by user, and whether that is known by a token.
+type OfUsers = BTreeMap<(Name, bool), usize>;
 
 /// The place of a stream, until it is dropped.
 pub(super) struct StreamPlace {
     streams: EventStreams,
-    user: Name,
+    user: (Name, bool),
 }
 
 impl StreamPlace {
     /// A place for a stream of a user; else why there is none.
-    pub(super) fn take(streams: &EventStreams, user: &Name) -> Result<Self, String> {
+    pub(super) fn take(
+        streams: &EventStreams,
+        (user, by_token): (&Name, bool),
+    ) -> Result<Self, String> {
         let mut open = streams.0.lock();
         let all: usize = open.values().sum();
         if all >= EVENT_STREAMS_MAX {
             return Err(format!("{EVENT_STREAMS_MAX} streams of events are open"));
         }
+        let user = (user.clone(), by_token);
         let of_user = open.entry(user.clone()).or_default();
         if *of_user >= EVENT_STREAMS_OF_USER_MAX {
             return Err(format!(
@@ -34,7 +41,7 @@ impl StreamPlace {
         *of_user += 1;
         Ok(Self {
             streams: streams.clone(),
-            user: user.clone(),
+            user,
         })
     }
 }

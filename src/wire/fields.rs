@@ -87,6 +87,20 @@ impl<'a> Fields<'a> {
         self.field(Reader::binary)
     }
 
+    /// Reads a text that is a string, or a binary with UTF-8, and whether it is the latter; none if it is null
+    /// or absent.
+    pub fn string_or_binary(&mut self) -> Result<Option<(&'a str, bool)>, DecodeError> {
+        let before = *self;
+        if let Ok(text) = self.string() {
+            return Ok(text.map(|text| (text, false)));
+        }
+        *self = before;
+        let at = self.at();
+        let text = self.binary()?.map(std::str::from_utf8).transpose();
+        let text = text.map_err(|_| DecodeError::NotUtf8 { at })?;
+        Ok(text.map(|text| (text, true)))
+    }
+
     /// Reads a timestamp, in milliseconds since 1970; none if it is null or absent.
     pub fn timestamp(&mut self) -> Result<Option<i64>, DecodeError> {
         self.field(Reader::timestamp)

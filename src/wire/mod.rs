@@ -43,7 +43,8 @@ pub use writer::{
     OpenCompound, begin_array_element, begin_list, begin_map, begin_map_array, begin_string_array,
     end, end_array_element, uint_len, write_array_string, write_binary, write_binary_of,
     write_bool, write_descriptor, write_int, write_long, write_null, write_or_null, write_string,
-    write_symbol, write_timestamp, write_ubyte, write_uint, write_ulong, write_ushort,
+    write_string_or_binary, write_symbol, write_timestamp, write_ubyte, write_uint, write_ulong,
+    write_ushort,
 };
 
 #[cfg(test)]

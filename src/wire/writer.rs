@@ -26,6 +26,16 @@ pub fn write_or_null<T>(out: &mut Vec<u8>, value: Option<T>, write: fn(&mut Vec<
     }
 }
 
+/// Writes a text as a string, or as a binary: see
+/// [`Fields::string_or_binary`](super::Fields::string_or_binary).
+pub fn write_string_or_binary(out: &mut Vec<u8>, (text, is_binary): (&str, bool)) {
+    if is_binary {
+        write_binary(out, text.as_bytes());
+    } else {
+        write_string(out, text);
+    }
+}
+
 /// Writes a boolean.
 #[inline]
 pub fn write_bool(out: &mut Vec<u8>, value: bool) {

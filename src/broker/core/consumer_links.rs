@@ -289,7 +289,7 @@ impl Core {
                     }
                     (queue.selecting).inherited(&queue.messages, position, consumer);
                 } else {
-                    self.lose_reserved(consumer); // purged, or damaged on disk
+                    self.lose_reserved(consumer); // expired, discarded or damaged on disk
                 }
             }
             self.change_reserved(id, |reserved| reserved.remove(position));

@@ -95,7 +95,7 @@ impl Core {
     /// Forgets the links of a deleted user.
     pub(super) fn forget_publisher_links_of(&mut self, user: &Name) {
         let links = self.publisher_links.links.values();
-        let its = links.filter(|kept| kept.link.key.user == *user);
+        let its = links.filter(|kept| kept.link.key.is_of_user(user));
         for link in its.map(|kept| kept.link.number).collect::<Vec<_>>() {
             self.forget_publisher_link(link);
         }

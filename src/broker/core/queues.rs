@@ -9,7 +9,7 @@ use super::{Core, Turn};
 use crate::base::{ConnectionId, ConsumerId, Lsn, Name, Position, QueueId, invariant};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::event::EventKind;
-use crate::broker::names::{check_form, check_new_name, is_temporary};
+use crate::broker::names::{QUARANTINE, check_form, check_new_name, is_temporary};
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::{MessageState, Queue, Usage};
 use crate::broker::subscription::{self, Filter};
@@ -89,9 +89,12 @@ impl Core {
         }
     }
 
+    /// Checks that there may be a queue of this name beside all others.
     pub(super) fn check_queue_limit(&self, name: &Name) -> Result<(), Error> {
+        let is_counted = *name != QUARANTINE && self.names.contains_key(name);
+        let others = self.counted_queues() - u64::from(is_counted);
         match self.queues_max {
-            Some(limit) if self.counted_queues() >= limit => Err(Error::QueueLimit {
+            Some(limit) if others >= limit => Err(Error::QueueLimit {
                 name: name.clone(),
                 vhost: self.options.vhost.clone(),
                 limit,
@@ -280,7 +283,8 @@ impl Core {
             .get_mut(&id)
             .ok_or_else(|| Self::missing_queue(name))?;
         let before = queue.messages.usage();
-        let messages = queue.messages.purge(&mut self.deferred_free);
+        let reserved = queue.reserved();
+        let messages = (queue.messages).purge_but(&reserved, &mut self.deferred_free);
         self.memory.change(before, queue.messages.usage());
         if queue.durable && messages > 0 {
             let (below, kept) = (queue.messages.ends(), queue.spared_by_purge());

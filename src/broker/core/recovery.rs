@@ -144,7 +144,7 @@ pub(super) struct Recoveries {
     /// Attached or not: the consumer that it has, or had last.
     links: BTreeMap<LinkKey, ConsumerId>,
     /// Number of them by user.
-    users: BTreeMap<Name, usize>,
+    users: BTreeMap<(Name, bool), usize>,
     suspended: BTreeMap<ConsumerId, Suspended>,
     /// Those whose time has begun, by its end.
     due: BTreeSet<(Millis, ConsumerId)>,
@@ -257,11 +257,12 @@ impl Recoveries {
             *known = consumer;
             return true;
         }
-        let of_user = self.users.get(&key.user).copied().unwrap_or(0);
+        let user = (key.user.clone(), key.by_token);
+        let of_user = self.users.get(&user).copied().unwrap_or(0);
         if self.links.len() >= RESUMABLE_LINKS_MAX || of_user >= RESUMABLE_LINKS_USER_MAX {
             return false;
         }
-        self.users.insert(key.user.clone(), of_user + 1);
+        self.users.insert(user, of_user + 1);
         self.links.insert(key.clone(), consumer);
         true
     }
@@ -272,10 +273,11 @@ impl Recoveries {
             return;
         }
         self.links.remove(key);
-        if let Some(of_user) = self.users.get_mut(&key.user) {
+        let user = (key.user.clone(), key.by_token);
+        if let Some(of_user) = self.users.get_mut(&user) {
             uncount!(*of_user, 1, "a link that is forgotten was its user's");
             if *of_user == 0 {
-                self.users.remove(&key.user);
+                self.users.remove(&user);
             }
         }
     }
@@ -445,7 +447,7 @@ impl Core {
     /// Ends the links of a user that was deleted, as far as they are nowhere attached.
     pub(super) fn end_links_of(&mut self, user: &Name) {
         let suspended = self.recoveries.suspended.iter();
-        let its = suspended.filter(|(_, it)| it.terms.key.user == *user);
+        let its = suspended.filter(|(_, it)| it.terms.key.is_of_user(user));
         let its: Vec<_> = its.map(|(id, _)| *id).collect();
         for id in its {
             if let Some(suspended) = self.recoveries.take(id) {

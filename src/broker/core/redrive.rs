@@ -724,9 +724,7 @@ impl Core {
             return; // as a rule
         }
         let queue = queue.and_then(|id| self.queues.get(&id));
-        let here = queue.map_or_else(BTreeMap::new, |queue| {
-            queue.marks(&[MessageState::Held, MessageState::Dying])
-        });
+        let here = queue.map_or_else(BTreeMap::new, |queue| queue.marks(&MessageState::ALL));
         for (number, lost) in self.redrives.lost(name, &here) {
             self.learn_some(name, number, Learned::Gone, lost);
         }

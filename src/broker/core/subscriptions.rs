@@ -5,23 +5,27 @@
 //!   Subscribe --> known? --no---------------------------> declare, bind --> consume --> Subscribed
 //!                   |                                          ^              ^
 //!                   +--yes, to the same topic and filters -----|--------------+
-//!                   +--yes, to others: in use? --no--> delete -+
+//!                   +--yes, to others: in use? --no--> delete -+  (what is new was checked before)
 //!                                         +--yes--> Refused
 //! ```
 
 use super::clients::Clients;
 use super::{Core, Turn};
-use crate::base::{ConnectionId, Name, Step};
+use crate::base::{ConnectionId, Name, Step, invariant};
 use crate::broker::argument_value::{check_weight, kept_bytes};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::exchange::ExchangeKind;
 use crate::broker::names::check_form;
+use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::Queue;
 use crate::broker::subscription::{
     Filter, Lifetime, NoLocal, Subscribe, Topic, is_same, is_shared,
 };
 use crate::broker::{Destination, DropCause, Error, ObjectKind, Reply};
 use crate::wire::Value;
+
+/// A subscription's queue that is to be made: name, properties, arguments.
+type New<'a> = (&'a Name, QueueProperties, &'a [(Name, Value)]);
 
 impl Core {
     pub(super) fn subscribe(&mut self, turn: &mut Turn<'_>, subscribe: Subscribe) -> Reply {
@@ -41,9 +45,10 @@ impl Core {
         match self.consume(turn, consume) {
             Reply::Consuming { .. } => {}
             refused => {
-                if created && let Some(id) = self.names.get(&name).copied() {
-                    self.remove_queue(turn, id, DropCause::QueueDeleted);
-                }
+                invariant!(
+                    !created,
+                    "a queue that was just made takes its first consumer"
+                );
                 return refused;
             }
         }
@@ -87,8 +92,11 @@ impl Core {
             let is_kind_same = is_shared(arguments_known) == subscribe.shared;
             (queue.id, is_kind_same, is_same(arguments_known, &arguments))
         });
-        let is_known = match known {
-            None => false,
+        let connection = subscribe.consume.connection;
+        let properties = properties(subscribe.lifetime);
+        let new = (name, properties, &*arguments);
+        let given = match known {
+            None => Some(self.check_subscription(turn, (connection, topic), new)?),
             Some((_, false, _)) => {
                 return Err(Error::NotIdle {
                     kind: ObjectKind::Queue,
@@ -96,19 +104,20 @@ impl Core {
                     state: "a subscription that is shared, or is not, other than asked for",
                 });
             }
-            Some((_, true, true)) => true,
+            Some((_, true, true)) => None,
             Some((id, true, false)) => {
                 if let Some(queue) = self.queues.get(&id) {
                     Self::check_idle(queue)?;
                 }
+                // Before what it kept is gone.
+                let given = self.check_subscription(turn, (connection, topic), new)?;
                 self.remove_queue(turn, id, DropCause::QueueDeleted);
-                false
+                Some(given)
             }
         };
-        let connection = subscribe.consume.connection;
-        if !is_known {
-            let properties = properties(subscribe.lifetime);
-            self.declare_subscription(turn, connection, (name, properties, &arguments))?;
+        let is_known = given.is_none();
+        if let Some(given) = given {
+            self.add_subscription(turn, connection, new, given);
         }
         let destination = Destination::Queue(name.clone());
         let parts = (&topic.exchange, &destination, &topic.key, Vec::new());
@@ -117,9 +126,7 @@ impl Core {
             return Err(Self::missing_queue(name));
         };
         if let Err(error) = bound {
-            if !is_known {
-                self.remove_queue(turn, id, DropCause::QueueDeleted);
-            }
+            invariant!(is_known, "what a new subscription is bound to was checked");
             return Err(error);
         }
         if !is_known {
@@ -131,23 +138,36 @@ impl Core {
         Ok(!is_known)
     }
 
-    /// Declares the queue of a subscription; its name is the broker's.
-    fn declare_subscription(
+    /// Checks that the queue of a subscription can be declared and bound, also in the place of one of that name:
+    /// what it is declared with.
+    fn check_subscription(
         &mut self,
         turn: &mut Turn<'_>,
-        connection: ConnectionId,
-        (name, properties, arguments): (&Name, QueueProperties, &[(Name, Value)]),
-    ) -> Result<(), Error> {
+        (connection, topic): (ConnectionId, &Topic),
+        (name, properties, arguments): New<'_>,
+    ) -> Result<(QueueArguments, EffectiveSettings), Error> {
         let arguments = &*self.with_default_type(properties, arguments);
         let given = QueueArguments::parse(name, properties, arguments)?;
         check_form(ObjectKind::Queue, name)?;
         self.check_queue_limit(name)?;
         let settings = self.settings_of_new(turn, name, &given);
-        let given = (given, settings);
+        let to = (&topic.exchange, &topic.key);
+        self.check_new_binding(connection, to, settings.queue_type)?;
+        Ok((given, settings))
+    }
+
+    /// Declares the queue of a subscription; its name is the broker's.
+    fn add_subscription(
+        &mut self,
+        turn: &mut Turn<'_>,
+        connection: ConnectionId,
+        (name, properties, arguments): New<'_>,
+        given: (QueueArguments, EffectiveSettings),
+    ) {
+        let arguments = &*self.with_default_type(properties, arguments);
         self.add_queue(turn, Some(connection), name, properties, given, arguments);
         self.counters.queues.declared += 1;
         self.counters.queues.created += 1;
-        Ok(())
     }
 
     /// Checks that the exchange is there, that its keys may be read, and that it lives as long as the

@@ -8,6 +8,7 @@ use crate::broker::arguments::QueueType;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::Growth;
+use crate::broker::router::Router;
 use crate::broker::{Destination, Error, Fact, Matching, ObjectKind, Policy, Reply, TopologyFact};
 use crate::wire::Value;
 
@@ -234,6 +235,18 @@ impl Core {
         Ok(())
     }
 
+    /// Checks that a new queue of this type can be bound with a key, before it is declared.
+    pub(super) fn check_new_binding(
+        &self,
+        connection: ConnectionId,
+        (source, key): (&Name, &Name),
+        queue_type: QueueType,
+    ) -> Result<(), Error> {
+        self.check_topic_owner(Some(connection), source)?;
+        Router::check_binding(source, key)?;
+        self.check_random_type(source, Some(queue_type), key)
+    }
+
     /// A random exchange accepts only classic queues, and no key, as in `RabbitMQ`. A missing
     /// exchange or queue is reported by the router.
     fn check_random(
@@ -242,10 +255,6 @@ impl Core {
         destination: &Destination,
         key: &Name,
     ) -> Result<(), Error> {
-        let exchange = self.router.exchange_named(source);
-        if exchange.is_none_or(|exchange| exchange.spec.kind != ExchangeKind::LocalRandom) {
-            return Ok(());
-        }
         let queue_type = match destination {
             Destination::Queue(name) => match self.queue(name) {
                 Some(queue) => Some(queue.settings.queue_type),
@@ -253,6 +262,20 @@ impl Core {
             },
             Destination::Exchange(_) => None,
         };
+        self.check_random_type(source, queue_type, key)
+    }
+
+    /// The same of a queue of this type; none: of an exchange.
+    fn check_random_type(
+        &self,
+        source: &Name,
+        queue_type: Option<QueueType>,
+        key: &Name,
+    ) -> Result<(), Error> {
+        let exchange = self.router.exchange_named(source);
+        if exchange.is_none_or(|exchange| exchange.spec.kind != ExchangeKind::LocalRandom) {
+            return Ok(());
+        }
         let why = match queue_type {
             _ if !key.is_empty() => format!("an empty binding key only, not '{key}'"),
             Some(QueueType::Classic) => return Ok(()),

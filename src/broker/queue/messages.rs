@@ -1,12 +1,13 @@
 //! The messages of one queue: their positions, states, order and deadlines.
 
 mod paging;
+mod purging;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::limits::MESSAGE_JOIN_BYTES_MAX;
-use crate::base::{Gauge, HolderId, Meter, Millis, Position, Stamp, invariant, uncount};
+use crate::base::{Gauge, HolderId, Meter, Millis, Position, Stamp, invariant};
 use crate::broker::arguments::QueueType;
 use crate::message::Message;
 
@@ -649,48 +650,6 @@ impl Messages {
         let higher: u64 = higher.map(Subqueue::ready).sum();
         let same = self.subqueues.get(subqueue);
         higher + same.map_or(0, |same| same.ready_before(place, meter))
-    }
-
-    /// Removes all ready messages; returns their number.
-    /// Those that wait for their time are removed with them, and counted.
-    pub fn purge(&mut self, deferred_free: &mut DeferredFree) -> u64 {
-        let delayed = self.delayed.take();
-        let usage = delayed.usage();
-        delayed.scrap(deferred_free);
-        let count = std::mem::take(&mut self.ready) + usage.messages;
-        uncount!(
-            self.others,
-            usage.messages,
-            "messages that wait were counted"
-        );
-        uncount!(
-            self.live_bytes,
-            std::mem::take(&mut self.ready_bytes) + usage.bytes,
-            "messages that are ready or wait are among those that live"
-        );
-        for subqueue in &mut self.subqueues {
-            subqueue.purge(deferred_free);
-        }
-        deferred_free.timers(std::mem::take(&mut self.timers));
-        self.count_durable();
-        count
-    }
-
-    /// Counts the messages that the journal keeps anew, after all ready ones were removed: held
-    /// messages are few.
-    fn count_durable(&mut self) {
-        let mut durable = Usage::default();
-        for state in [MessageState::Held, MessageState::Dying] {
-            let mut from = Position(0);
-            while let Some(found) = self.find_durable(state, from) {
-                let size_bytes = self
-                    .disk_ref(found)
-                    .map_or(0, |disk_ref| disk_ref.size_bytes);
-                durable.add(size_bytes);
-                from = Position(found.0 + 1);
-            }
-        }
-        self.durable = durable;
     }
 
     /// Hands everything over, to be freed later.

@@ -351,9 +351,19 @@ impl Queue {
         self.durable && (message_is_durable || self.settings.queue_type == QueueType::Quorum)
     }
 
+    /// The positions of ready messages that links held when the broker ended: they are not acquired yet, and
+    /// nobody else's.
+    pub fn reserved(&self) -> Vec<Position> {
+        let reserved = self.selecting.reserved().into_iter();
+        let reserved = reserved.flat_map(Reserved::positions);
+        reserved
+            .filter(|position| self.messages.is(*position, MessageState::Ready))
+            .collect()
+    }
+
     /// The positions in front of the ends that a purge spares, of messages that the journal keeps.
     pub fn spared_by_purge(&self) -> Vec<Position> {
-        let mut spared = Vec::new();
+        let mut spared = self.reserved();
         for state in [MessageState::Held, MessageState::Dying] {
             let mut from = Position(0);
             while let Some(position) = self.messages.find_durable(state, from) {

@@ -29,6 +29,13 @@ impl Reserved {
         Some((*position, self.holder(*position)))
     }
 
+    /// The positions of the messages that are somebody's.
+    pub fn positions(&self) -> impl Iterator<Item = Position> {
+        let all = self.holders.iter();
+        let its = all.filter(|(_, holder)| self.counts.contains_key(holder));
+        its.map(|(position, _)| *position)
+    }
+
     /// For whom the message at a position is.
     pub fn holder(&self, position: Position) -> Option<HolderId> {
         let holder = self.holders.get(&position)?;

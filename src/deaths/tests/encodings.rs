@@ -231,8 +231,20 @@ fn full_evidence_stands_behind_the_keys_of_an_entry_and_names_users_to_whom_it_m
     let history = with_evidence();
     for (viewer, names_user) in [
         (Viewer::Monitor, true),
-        (Viewer::User("guest"), true),
-        (Viewer::User("other"), false),
+        (
+            Viewer::User {
+                name: "guest",
+                by_token: false,
+            },
+            true,
+        ),
+        (
+            Viewer::User {
+                name: "other",
+                by_token: false,
+            },
+            false,
+        ),
         (Viewer::Nobody, false),
     ] {
         let full = shown(&history, EvidenceLevel::Full, viewer);

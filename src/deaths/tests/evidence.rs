@@ -8,7 +8,7 @@ use crate::base::limits::{
     EVIDENCE_INFO_BYTES_MAX, EVIDENCE_NAME_BYTES_MAX,
 };
 use crate::base::{Gauge, Name};
-use crate::deaths::{Death, Evidence, History, Reason, Viewer};
+use crate::deaths::{Death, Evidence, History, How, Reason, Viewer};
 use crate::wire::{Reader, Value, begin_map, decode_value, encode_value, end};
 
 /// An encoded map of so many numbered pairs, each with a text of this length.
@@ -255,12 +255,59 @@ fn a_viewer_gets_the_history_without_names_and_addresses_of_others() {
             .unwrap()
     };
     assert_eq!(*seen(Viewer::Monitor), evidence);
-    assert_eq!(*seen(Viewer::User("ada")), evidence);
+    assert_eq!(
+        *seen(Viewer::User {
+            name: "ada",
+            by_token: false
+        }),
+        evidence
+    );
+    let bearer = Viewer::User {
+        name: "ada",
+        by_token: true,
+    };
     let hidden = Evidence {
         user: None,
         address: None,
         ..evidence
     };
-    assert_eq!(*seen(Viewer::User("bob")), hidden);
+    assert_eq!(
+        *seen(Viewer::User {
+            name: "bob",
+            by_token: false
+        }),
+        hidden
+    );
+    assert_eq!(*seen(bearer), hidden);
     assert_eq!(*seen(Viewer::Nobody), hidden);
+}
+
+/// The bearer of a token and the user of the registry with its name were taken for one.
+#[test]
+fn a_history_that_was_stored_knows_who_was_known_by_a_token() {
+    for by_token in [false, true] {
+        let evidence = Evidence {
+            user: Some("ad\u{e4}".into()),
+            by_token,
+            how: Some(How::Rejected),
+            ..Evidence::default()
+        };
+        let death = Death {
+            evidence: Some(Arc::new(evidence.clone())),
+            ..death("q", Reason::Rejected, 1)
+        };
+        let mut stored = Vec::new();
+        history(&[death]).encode(&mut stored);
+        let again = History::decode(&stored).unwrap();
+        let read = again.entries()[0].evidence.clone().unwrap();
+        assert_eq!(*read, evidence);
+        let sees = |by_token| {
+            Viewer::User {
+                name: "ad\u{e4}",
+                by_token,
+            }
+            .may_see(&read)
+        };
+        assert!(sees(by_token) && !sees(!by_token));
+    }
 }

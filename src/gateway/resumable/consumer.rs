@@ -161,8 +161,7 @@ impl Gateway {
     ) -> Result<Option<Box<Recovery>>, Error> {
         let is_able = self.environment.options.link_recovery && !self.container.is_empty();
         let source = attach.source.as_deref().filter(|source| !source.dynamic);
-        let user = self.login.as_ref().map(|login| login.user.clone());
-        let (Some(source), Some(user)) = (source, user) else {
+        let (Some(source), Some(login)) = (source, self.login.as_ref()) else {
             return Ok(None);
         };
         let Some((expiry, timeout_s)) = lifetime(source.expiry_policy.as_ref(), source.timeout_s)
@@ -191,7 +190,8 @@ impl Gateway {
         });
         Ok(Some(Box::new(Recovery {
             key: LinkKey {
-                user,
+                user: login.user.clone(),
+                by_token: login.has_token(),
                 container: self.container.clone(),
                 link: consumer_name(attach),
             },

@@ -131,9 +131,11 @@ impl Gateway {
         } = asked;
         let link = self.links.by_handle(handle)?;
         let (id, owner) = (link.id.publisher(), owner_of(self.id, link.id));
+        let login = self.login.as_ref()?;
         let key = LinkKey {
             vhost: self.vhost.clone()?,
-            user: self.login.as_ref().map(|login| login.user.clone())?,
+            user: login.user.clone(),
+            by_token: login.has_token(),
             container: self.container.clone(),
             link: link.name.clone(),
         };
@@ -197,6 +199,7 @@ impl Gateway {
             number,
             key: recovery::LinkKey {
                 user: key.user.clone(),
+                by_token: key.by_token,
                 container: key.container.clone(),
                 link: key.link.clone(),
             },

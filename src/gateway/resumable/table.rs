@@ -24,6 +24,8 @@ use crate::wire::performative::DeliveryTag;
 pub(in crate::gateway) struct LinkKey {
     pub(in crate::gateway) vhost: Name,
     pub(in crate::gateway) user: Name,
+    /// Whether it logged in with a token: then it is not the user of the registry with that name.
+    pub(in crate::gateway) by_token: bool,
     pub(in crate::gateway) container: Name,
     pub(in crate::gateway) link: Name,
 }
@@ -78,7 +80,8 @@ pub(in crate::gateway) struct ResumableLinks {
 #[derive(Debug, Default)]
 struct Table {
     links: BTreeMap<LinkKey, Arc<ResumableLink>>,
-    users: BTreeMap<Name, Arc<OfUser>>,
+    /// By name, and whether they are bearers of tokens.
+    users: BTreeMap<(Name, bool), Arc<OfUser>>,
     /// The number that was last given to a link which outlives the broker.
     last_number: u64,
 }
@@ -111,7 +114,7 @@ impl ResumableLinks {
         if links.len() >= RESUMABLE_LINKS_MAX {
             return None;
         }
-        let of_user = users.entry(key.user.clone()).or_default();
+        let of_user = users.entry(key.owner()).or_default();
         if of_user.links.load(Ordering::Relaxed) >= RESUMABLE_LINKS_USER_MAX as u64 {
             return None;
         }
@@ -142,6 +145,7 @@ impl ResumableLinks {
             let key = LinkKey {
                 vhost: core.vhost().clone(),
                 user: broker_key.user.clone(),
+                by_token: broker_key.by_token,
                 container: broker_key.container.clone(),
                 link: broker_key.link.clone(),
             };
@@ -166,7 +170,7 @@ impl ResumableLinks {
         let mut table = self.table.lock();
         table.last_number = table.last_number.max(terms.0);
         let older = table.remove(&key).and_then(|older| older.number);
-        let of_user = table.users.entry(key.user.clone()).or_default();
+        let of_user = table.users.entry(key.owner()).or_default();
         of_user.links.fetch_add(1, Ordering::Relaxed);
         let kept = (gauge.charge(key.kept_bytes()), Arc::clone(of_user));
         let link = ResumableLink::restored(now, terms, unsettled, kept);
@@ -187,7 +191,7 @@ impl ResumableLinks {
     pub(in crate::gateway) fn forget_of(&self, deleted: &RegistryFact) {
         let goes = |key: &&LinkKey| match deleted {
             RegistryFact::VhostDeleted { name } => key.vhost == *name,
-            RegistryFact::UserDeleted { name } => key.user == *name,
+            RegistryFact::UserDeleted { name } => key.user == *name && !key.by_token,
             _ => false,
         };
         let mut table = self.table.lock();
@@ -220,6 +224,11 @@ impl ResumableLinks {
 }
 
 impl LinkKey {
+    /// Whose it is.
+    fn owner(&self) -> (Name, bool) {
+        (self.user.clone(), self.by_token)
+    }
+
     /// Memory of a link with it and without deliveries, about.
     fn kept_bytes(&self) -> u64 {
         let texts = [&self.vhost, &self.user, &self.container, &self.link];
@@ -241,7 +250,7 @@ impl Table {
     fn remove(&mut self, key: &LinkKey) -> Option<Forgotten> {
         let link = self.links.remove(key)?;
         let begun = link.clear();
-        if let Entry::Occupied(of_user) = self.users.entry(key.user.clone())
+        if let Entry::Occupied(of_user) = self.users.entry(key.owner())
             && uncount_atomic!(
                 of_user.get().links,
                 1,

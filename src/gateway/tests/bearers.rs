@@ -9,7 +9,7 @@ use crate::broker::{Command, TopologyCommand};
 use crate::link::{ClientSasl, Event, LinkHandle, LinkOptions};
 use crate::wire::Value;
 use crate::wire::performative::{
-    Attach, SenderSettleMode, Source, Target, TargetArchetype, fields,
+    Attach, ReceiverSettleMode, SenderSettleMode, Source, Symbol, Target, TargetArchetype, fields,
 };
 
 const ALL: &str = "configure:*/* write:*/* read:*/*";
@@ -181,6 +181,65 @@ fn users_of_the_registry_have_nothing_to_do_with_a_token_of_their_name() {
     scene.follow_registry();
     let (condition, _) = closed(&mut scene, client).unwrap();
     assert_eq!(condition, "amqp:connection:forced");
+}
+
+/// It took over links that outlive their connection, with what became of the user's messages.
+#[test]
+fn a_token_of_the_name_of_a_user_takes_over_no_link_of_that_user() {
+    let mut scene = Scene::new();
+    scene.queue("q", &[]);
+    let policy = || Some(Symbol::from("connection-close"));
+    let out = Attach {
+        snd_settle_mode: SenderSettleMode::Unsettled,
+        rcv_settle_mode: ReceiverSettleMode::Second,
+        target: Some(Box::new(TargetArchetype::Target(Target {
+            address: Some("/queues/q".to_owned()),
+            expiry_policy: policy(),
+            timeout_s: 60,
+            ..Target::default()
+        }))),
+        ..sender("out", None)
+    };
+    let mut into = receiver("in", "/queues/q");
+    into.rcv_settle_mode = ReceiverSettleMode::Second;
+    let source = into.source.as_mut().unwrap();
+    (source.expiry_policy, source.timeout_s) = (policy(), 60);
+    for attach in [out, into] {
+        let user = scene.client();
+        let (first, attached) = scene.attach(user, attach.clone());
+        assert_eq!(attached, Ok(()));
+        let namesake = login(&mut scene, "XOAUTH2", &format!("guest 60000 {ALL}"));
+        let owner = &mut scene.clients[namesake];
+        owner.session = owner.engine.begin();
+        scene.drive();
+        let (_, attached) = scene.attach(namesake, attach.clone());
+        assert_eq!(attached, Ok(()));
+        assert_eq!(scene.detached(user, first), None, "{}", attach.name);
+        // The link is taken over by the user itself.
+        let again = scene.client();
+        scene.attach(again, attach.clone()).1.unwrap();
+        let stolen = scene.detached(user, first).unwrap_or_default();
+        assert!(
+            stolen.contains("amqp:link:stolen"),
+            "{}: '{stolen}'",
+            attach.name
+        );
+    }
+}
+
+/// Its connections filled the limit of the user, so that this one could not connect.
+#[test]
+fn a_token_of_the_name_of_a_user_takes_no_connection_of_that_users_limit() {
+    let mut scene = Scene::new();
+    let user = scene.environment.registry().user("guest").cloned();
+    let mut user = user.expect("there is one");
+    user.limits.connections_max = Some(1);
+    (scene.environment).change_registry([RegistryFact::UserSet(Box::new(user))]);
+    let namesake = login(&mut scene, "XOAUTH2", &format!("guest 60000 {ALL}"));
+    let first = scene.client();
+    assert!(is_open(&scene, namesake) && is_open(&scene, first));
+    let second = scene.client();
+    assert!(!is_open(&scene, second), "the limit is the user's");
 }
 
 #[test]

@@ -109,9 +109,16 @@ impl Identity {
         registry.may_enter(vhost, &self.name, self.grant.as_ref())
     }
 
-    /// Whether it is the user of the registry with this name: the bearer of a token never is.
-    pub fn is_user(&self, name: &str) -> bool {
-        self.grant.is_none() && *self.name == *name
+    /// Whether it is the user of this name, who logged in with a token or not. What somebody may see or
+    /// change as its own is asked here: names in tokens are their issuer's, and nobody of the registry.
+    pub fn is_user(&self, name: &str, by_token: bool) -> bool {
+        *self.name == *name && self.grant.is_some() == by_token
+    }
+
+    /// Whether it sees what is of the user of this name, who logged in with a token or not: monitors see
+    /// all, others their own.
+    pub fn sees_of(&self, name: &str, by_token: bool) -> bool {
+        self.is_monitor() || self.is_user(name, by_token)
     }
 
     /// Whether it may send messages with this user-id. [AMQP 3.2.4]
@@ -133,7 +140,10 @@ impl Identity {
         if self.is_monitor() {
             Viewer::Monitor
         } else {
-            Viewer::User(&self.name)
+            Viewer::User {
+                name: &self.name,
+                by_token: self.grant.is_some(),
+            }
         }
     }
 

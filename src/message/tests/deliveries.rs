@@ -160,7 +160,16 @@ fn prefix_is_written_anew_when_who_looks_may_see_less() {
     let dead = message("005375a0026d31").died(history, 0);
     let route = route("", &["src"]);
     let mut prefix = Prefix::default();
-    for (viewer, is_named) in [(Viewer::Monitor, true), (Viewer::User("other"), false)] {
+    for (viewer, is_named) in [
+        (Viewer::Monitor, true),
+        (
+            Viewer::User {
+                name: "other",
+                by_token: false,
+            },
+            false,
+        ),
+    ] {
         let mut view = super::view(&dead, &route, 0, 0);
         (view.deaths.evidence, view.deaths.viewer) = (EvidenceLevel::Full, viewer);
         let written = String::from_utf8_lossy(prefix.of(&dead, &view)).into_owned();

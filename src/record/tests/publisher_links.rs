@@ -8,8 +8,10 @@ use crate::broker::publisher_link::{KeptDelivery, PublisherLink, PublisherLinkFa
 use crate::broker::recovery::{ExpiryPolicy, LinkKey};
 
 pub(super) fn key() -> impl Strategy<Value = LinkKey> {
-    [name(), name(), name()].prop_map(|[user, container, link]| LinkKey {
+    let names = [name(), name(), name()];
+    (names, any::<bool>()).prop_map(|([user, container, link], by_token)| LinkKey {
         user,
+        by_token,
         container,
         link,
     })

@@ -8,7 +8,7 @@ use super::{data, death, died, evidence, filter, info, message, properties, text
 use crate::base::Lsn;
 use crate::deaths::{Evidence, QuarantineCause, Quarantined, Reason};
 use crate::message::Message;
-use crate::search::{Candidate, Fingerprint, Verdict};
+use crate::search::{Candidate, DeathFilter, Fingerprint, Verdict};
 use crate::wire::Value;
 
 /// Expired in `parked` at 500, then rejected in `orders` at 1,000.
@@ -140,6 +140,27 @@ fn the_reason_of_azures_clients_counts_as_condition() {
         let filter = filter(&[("condition", Value::string(condition))]);
         assert_eq!(verdict(&filter, &dead), Verdict::Matches, "{condition}");
     }
+}
+
+/// Who asks for its own name got what died of the other one of that name, too.
+#[test]
+fn users_of_a_filter_are_bearers_of_tokens_or_users_of_the_registry() {
+    let ada = filter(&[("user", Value::string("ada"))]);
+    for by_token in [false, true] {
+        let evidence = Evidence {
+            by_token,
+            ..evidence(None, None)
+        };
+        let dead = died(
+            &message(&[]),
+            &[death("orders", Reason::Rejected, 1, Some(evidence))],
+        );
+        let of = |by_token| ada.clone().with_users_by_token(by_token);
+        assert_eq!(verdict(&ada, &dead), Verdict::Matches);
+        assert_eq!(verdict(&of(by_token), &dead), Verdict::Matches);
+        assert_eq!(verdict(&of(!by_token), &dead), Verdict::Differs);
+    }
+    assert!(DeathFilter::default().with_users_by_token(true).is_empty());
 }
 
 #[test]

@@ -106,8 +106,20 @@ fn other_users_are_one_group_for_who_may_not_see_them() {
         let found = counted(By::User, viewer, &messages);
         found.groups.into_iter().map(|group| group.key).collect()
     };
-    assert_eq!(keys(Viewer::User("bob")), [None]);
-    assert_eq!(keys(Viewer::User("ada")), [None, Some("ada".to_owned())]);
+    assert_eq!(
+        keys(Viewer::User {
+            name: "bob",
+            by_token: false
+        }),
+        [None]
+    );
+    assert_eq!(
+        keys(Viewer::User {
+            name: "ada",
+            by_token: false
+        }),
+        [None, Some("ada".to_owned())]
+    );
     assert_eq!(keys(Viewer::Monitor), [None, Some("ada".to_owned())]);
 }
 

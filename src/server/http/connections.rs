@@ -18,7 +18,7 @@ use crate::gateway::{LinkInfo, LinkPurpose, SessionInfo};
 use crate::management::http::json::connection::{self, ChannelPlace};
 use crate::management::http::json::stats::{self, Octets};
 use crate::management::http::json::value::to_json;
-use crate::management::http::{Failure, Listing};
+use crate::management::http::{Failure, Identity, Listing};
 use crate::server::Vhost;
 use crate::server::handle::ConnectionHandle;
 use crate::server::shared::Shared;
@@ -75,12 +75,8 @@ fn describe(shared: &Shared, handle: &ConnectionHandle) -> Value {
 impl Call<'_> {
     /// Connections that the user sees: monitors see all, others their own.
     pub(super) fn visible_connections(&self) -> Vec<Arc<ConnectionHandle>> {
-        let sees_all = self.identity.is_monitor();
         let mut handles = self.shared.handles();
-        handles.retain(|handle| {
-            let user = handle.info().map(|info| &info.user);
-            sees_all || user == Some(&self.identity.name)
-        });
+        handles.retain(|handle| is_seen(handle, &self.identity));
         handles
     }
 
@@ -89,7 +85,7 @@ impl Call<'_> {
     pub(super) fn consumer_sight(&self) -> ConsumerSight {
         ConsumerSight {
             shared: Arc::clone(self.shared),
-            only_of: (!self.identity.is_monitor()).then(|| self.identity.name.clone()),
+            identity: self.identity.clone(),
         }
     }
 
@@ -99,8 +95,7 @@ impl Call<'_> {
         let mut handles = self.shared.handles().into_iter();
         let handle = handles.find(|handle| handle.name() == *name);
         let handle = handle.ok_or_else(Failure::not_found)?;
-        let user = handle.info().map(|info| &info.user);
-        if self.identity.is_monitor() || user == Some(&self.identity.name) {
+        if is_seen(&handle, &self.identity) {
             return Ok(handle);
         }
         Err(Failure::not_authorised(
@@ -268,7 +263,7 @@ pub(super) async fn consumers(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
 /// The filter for the consumers that a caller sees: monitors all, others their own.
 pub(super) struct ConsumerSight {
     shared: Arc<Shared>,
-    only_of: Option<Name>,
+    identity: Identity,
 }
 
 impl ConsumerSight {
@@ -278,9 +273,12 @@ impl ConsumerSight {
         vhost: &'a Name,
         consumers: &'a [ConsumerInfo],
     ) -> impl Iterator<Item = Value> + 'a {
-        let only_of = self.only_of.as_ref();
         let seen = consumers.iter().filter(move |consumer| {
-            only_of.is_none_or(|user| is_of(&self.shared, consumer.connection, user))
+            let handle = self.shared.handle(consumer.connection);
+            match handle {
+                Some(handle) => is_seen(&handle, &self.identity),
+                None => self.identity.is_monitor(), // it has just ended
+            }
         });
         seen.map(move |consumer| {
             let place = place(&self.shared, consumer.connection);
@@ -290,10 +288,12 @@ impl ConsumerSight {
     }
 }
 
-/// Whether a connection is of this user.
-fn is_of(shared: &Shared, connection: ConnectionId, user: &Name) -> bool {
-    let handle = shared.handle(connection);
-    handle.is_some_and(|handle| handle.info().is_some_and(|info| info.user == *user))
+/// Whether somebody sees a connection; one that is not open yet is nobody's.
+fn is_seen(handle: &ConnectionHandle, identity: &Identity) -> bool {
+    match handle.info() {
+        Some(info) => identity.sees_of(&info.user, info.by_token),
+        None => identity.is_monitor(),
+    }
 }
 
 /// Name, user and address of a consumer's connection.

@@ -35,7 +35,8 @@ pub(super) async fn groups(call: &Call<'_>) -> Result<Reply, Failure> {
         by,
         filter: filter.clone(),
         place: (query.get("state").unwrap_or("ready").to_owned(), from.0),
-        user: (!call.identity.is_monitor()).then(|| call.identity.name.clone()),
+        user: (!call.identity.is_monitor())
+            .then(|| (call.identity.name.clone(), call.identity.grant.is_some())),
     };
     let shared = Arc::clone(call.shared);
     let now = shared.clock.now();

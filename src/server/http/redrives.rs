@@ -119,7 +119,7 @@ async fn forget_or_steer(call: &Call<'_>, steering: Steering) -> Result<Reply, F
     let Some(by) = by.map_err(failed)? else {
         return Err(refused(Error::NoRedrive { id }.into()));
     };
-    if !call.identity.is_user(&by) && !call.identity.is_administrator() {
+    if !call.identity.is_user(&by, false) && !call.identity.is_administrator() {
         return Err(Failure::not_authorised(format!(
             "redrive '{id}' was made by '{by}': only that user or an administrator steers it"
         )));
@@ -190,8 +190,13 @@ fn check_rights(call: &Call<'_>, spec: &RedriveSpec) -> Result<(), Failure> {
 
 /// `POST /api/redrives/VHOST/dry-run`.
 pub(super) async fn dry_run(call: &Call<'_>) -> Result<Reply, Failure> {
-    let (spec, from) = redrive_dry_run(&call.fields()?)?;
+    let (mut spec, from) = redrive_dry_run(&call.fields()?)?;
     check_rights(call, &spec)?;
+    // The bearer of a token starts no redrive, with which this would have to agree.
+    if call.identity.grant.is_some() && !call.identity.is_monitor() {
+        let filter = spec.filter.as_deref().cloned();
+        spec.filter = filter.map(|filter| Arc::new(filter.with_users_by_token(true)));
+    }
     let found = foresee(call, (&spec, from)).await?;
     Ok(Reply::Json(forecast_json(&found)))
 }

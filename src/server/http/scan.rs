@@ -25,6 +25,11 @@ impl Call<'_> {
         filter: DeathFilter,
     ) -> Result<Scan, Failure> {
         let store = self.shared.node.store.clone();
+        let filter = if self.identity.is_monitor() {
+            filter
+        } else {
+            filter.with_users_by_token(self.identity.grant.is_some())
+        };
         Ok(Scan::new((self.vhost()?, store), queue, place, filter))
     }
 }

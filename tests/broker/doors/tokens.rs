@@ -332,6 +332,71 @@ fn a_token_with_the_name_of_a_user_steers_no_redrive_of_that_user() {
     }
 }
 
+/// Whoever had an issuer sign the name of a user saw that user's connections, and closed them.
+#[test]
+fn a_token_and_a_user_of_one_name_neither_see_nor_close_what_is_of_the_other() {
+    let issuer = Issuer::new("one");
+    let (broker, _file) = broker(&issuer, &[]);
+    let ask = |who: &str, method: &str, path: &str, body: &str| {
+        http(broker.http_port, who, (method, path), body)
+    };
+    let basic = |login: &str| format!("authorization: Basic {}\r\n", STANDARD.encode(login));
+    let root = basic("guest:guest");
+    let made = r#"{"password":"ada","tags":"management"}"#;
+    let all = r#"{"configure":".*","write":".*","read":".*"}"#;
+    assert_eq!(ask(&root, "PUT", "/api/users/ada", made).0, 201);
+    assert_eq!(ask(&root, "PUT", "/api/permissions/%2F/ada", all).0, 201);
+    for queue in ["of-user", "of-token"] {
+        Raw::declare(broker.port, queue);
+    }
+    let token = issuer.token("ada", 60.0, &[ALL, &["tag:management"]].concat());
+    let mut mine = Raw::connect(broker.port);
+    assert!(mine.log_in_by("PLAIN", b"\0ada\0ada"));
+    let mut mine = mine.open();
+    mine.attach_receiver(0, "of-user");
+    let mut its = bearer(broker.port, &token);
+    its.attach_receiver(0, "of-token");
+    let listed = |who: &str, path: &str| -> Vec<serde_json::Value> {
+        let (status, answer) = ask(who, "GET", path, "");
+        assert_eq!(status, 200, "{answer}");
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        serde_json::from_str(body).unwrap()
+    };
+    let name = |connection: &serde_json::Value| connection["name"].as_str().unwrap().to_owned();
+    let user = basic("ada:ada");
+    let namesake = by_bearer(&token);
+    let mut names = Vec::new();
+    for (who, queue) in [(&user, "of-user"), (&namesake, "of-token")] {
+        let consumers = listed(who, "/api/consumers");
+        assert_eq!(consumers.len(), 1, "{queue}: {consumers:?}");
+        assert_eq!(consumers[0]["queue"]["name"], queue);
+        let connections = listed(who, "/api/connections");
+        assert_eq!(connections.len(), 1, "{queue}: {connections:?}");
+        names.push(
+            name(&connections[0])
+                .replace(' ', "%20")
+                .replace('>', "%3E"),
+        );
+    }
+    assert_ne!(names[0], names[1]);
+    assert_eq!(listed(&root, "/api/consumers").len(), 2);
+    for (who, other) in [(&user, &names[1]), (&namesake, &names[0])] {
+        for (method, part) in [("GET", ""), ("GET", "/sessions"), ("DELETE", "")] {
+            let path = format!("/api/connections/{other}{part}");
+            let (status, answer) = ask(who, method, &path, "");
+            assert_eq!(status, 401, "{method} {path}: {answer}");
+        }
+    }
+    // Of all with its name a user closes its own.
+    let closed = ask(&namesake, "DELETE", "/api/connections/username/ada", "");
+    assert_eq!(closed.0, 204, "{}", closed.1);
+    its.wait_for(CLOSE);
+    let path = format!("/api/connections/{}", names[0]);
+    assert_eq!(ask(&user, "GET", &path, "").0, 200);
+    assert_eq!(ask(&user, "DELETE", &path, "").0, 204);
+    mine.wait_for(CLOSE);
+}
+
 #[test]
 fn a_token_is_a_password_of_basic_and_logs_in_to_the_page_until_it_ends() {
     let issuer = Issuer::new("one");

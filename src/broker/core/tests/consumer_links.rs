@@ -22,6 +22,7 @@ fn wanted(link: &str, known: &[(Position, Option<Outcome>)]) -> Recovery {
     Recovery {
         key: LinkKey {
             user: Name::from("ada"),
+            by_token: false,
             container: Name::from("gateway-7"),
             link: Name::from(link),
         },
@@ -360,16 +361,17 @@ fn until_what_links_held_is_in_memory_nobody_is_served() {
     let (mut b, _) = start();
     b.s.pass(TIMEOUT_MS);
     assert_eq!(b.others(), ["a", "b"]);
-    // The message is purged.
-    let (mut b, _) = start();
+    // The queue is purged: of what is held nothing goes.
+    let (mut b, taken) = start();
     b.s.apply(Command::Queue(QueueCommand::Purge {
         connection: None,
         name: Name::from("q"),
         with_dead_pending: false,
     }));
     b.read_back();
-    assert_eq!(b.s.counts("q"), (0, 0, 0));
-    assert_eq!(b.attach(wanted("link", &[])).1, Some(Recovered::default()));
+    assert_eq!(b.s.counts("q"), (0, 1, 0));
+    let (_, told) = b.attach(wanted("link", &[(taken, None)]));
+    assert_eq!(held(told), [taken]);
     // Its queue is deleted.
     let (mut b, _) = start();
     b.s.apply(Command::Queue(QueueCommand::Delete {
@@ -382,6 +384,61 @@ fn until_what_links_held_is_in_memory_nobody_is_served() {
     assert_eq!(b.s.core.recoverable_links(), (0, 0));
     b.restart();
     assert_eq!(b.s.core.recoverable_links(), (0, 0));
+}
+
+/// They were removed with all that was ready, and the journal had it so.
+#[test]
+fn a_purge_spares_what_links_held_before_a_start_also_while_it_is_on_disk() {
+    let purge = |b: &mut Broker| {
+        b.s.apply(Command::Queue(QueueCommand::Purge {
+            connection: None,
+            name: Name::from("q"),
+            with_dead_pending: false,
+        }))
+    };
+    let mut b = Broker::new(&[]);
+    b.s.publish("q", &draft("a").ttl(5_000));
+    b.s.publish_all("q", &["b"; 100]);
+    b.attach(wanted("link", &[]));
+    let taken = positions(&b.take(2));
+    b.restart();
+    let before = b.s.core.queue("q").unwrap().messages.durable();
+    let purged = purge(&mut b);
+    assert!(
+        matches!(purged, Reply::Purged { messages: 99, .. }),
+        "{purged:?}"
+    );
+    let after = b.s.core.queue("q").unwrap().messages.durable();
+    assert_eq!((before.messages, after.messages), (101, 2));
+    assert_eq!(b.s.dropped("q", DropCause::Purged), 99);
+    let again = purge(&mut b);
+    assert!(
+        matches!(again, Reply::Purged { messages: 0, .. }),
+        "{again:?}"
+    );
+    let is_kept = |record: &Record| {
+        let mut facts = record.facts.iter();
+        facts.any(|fact| matches!(fact, Fact::Purged { kept, .. } if *kept == taken))
+    };
+    assert!(b.s.records.iter().any(is_kept), "another start has them");
+    for _ in 0..2 {
+        b.restart();
+        assert_eq!(b.links()[0].1, 2);
+    }
+    b.read_back();
+    assert_eq!(b.s.counts("q"), (0, 2, 0));
+    let known = taken.iter().map(|at| (*at, None)).collect::<Vec<_>>();
+    assert_eq!(held(b.attach(wanted("link", &known)).1), taken);
+    // Left to all, they are messages as before, with their own deadlines.
+    b.restart();
+    purge(&mut b);
+    let user = Name::from("ada");
+    b.s.apply(Command::Upkeep(UpkeepCommand::UserDeleted { user }));
+    assert_eq!(b.s.counts("q"), (2, 0, 0));
+    b.s.pass(6_000);
+    assert_eq!(b.others(), ["b"]);
+    purge(&mut b);
+    assert_eq!(b.s.counts("q"), (0, 0, 0));
 }
 
 #[test]

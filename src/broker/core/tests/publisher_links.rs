@@ -13,6 +13,7 @@ fn link(number: u64) -> PublisherLink {
         number,
         key: LinkKey {
             user: Name::from("guest"),
+            by_token: false,
             container: Name::from("gateway-7"),
             link: Name::from(format!("out-{number}")),
         },
@@ -220,17 +221,23 @@ fn a_checkpoint_has_the_links_in_slices() {
 }
 
 #[test]
-fn links_of_a_deleted_user_are_forgotten() {
+fn links_of_a_deleted_user_are_forgotten_and_those_of_a_token_with_its_name_are_not() {
     let mut s = Scenario::new();
     for number in [1, 2] {
         keep(&mut s, number);
     }
+    let mut namesake = link(3);
+    namesake.key.by_token = true;
+    s.apply(Command::Publisher(PublisherCommand::Keep(Box::new(
+        namesake,
+    ))));
     let before = s.core.kept().bytes();
     let user = Name::from("guest");
     s.apply(Command::Upkeep(UpkeepCommand::UserDeleted { user }));
-    assert_eq!(links(&s.core), []);
+    let left = links(&s.core);
+    assert_eq!(left, [(3, Vec::new())]);
     assert!(s.core.kept().bytes() < before);
-    assert_eq!(rebuilt(&s, s.records.iter().cloned()), []);
+    assert_eq!(rebuilt(&s, s.records.iter().cloned()), left);
 }
 
 #[test]

@@ -25,6 +25,7 @@ type Known = Vec<(Position, Option<Outcome>)>;
 fn key(link: &str) -> LinkKey {
     LinkKey {
         user: Name::from("ada"),
+        by_token: false,
         container: Name::from("gateway-7"),
         link: Name::from(link),
     }
@@ -679,11 +680,12 @@ fn a_queue_that_goes_with_its_consumers_keeps_nothing_for_one_of_them() {
 fn a_user_has_a_bounded_number_of_such_links() {
     let mut s = Scenario::with(CoreOptions::new(Name::from("/"), Seed(3)));
     s.queue("q", &[]);
-    let mut attach = |number: u64, user: &str| {
+    let mut attach = |number: u64, (user, by_token): (&str, bool)| {
         let reply = s.consume(number, "q", |consume| {
             let mut recovery = wanted(ExpiryPolicy::ConnectionClose, vec![]);
             recovery.key = LinkKey {
                 user: Name::from(user),
+                by_token,
                 ..key(&format!("link-{number}"))
             };
             consume.recovery = Some(Box::new(recovery));
@@ -696,10 +698,15 @@ fn a_user_has_a_bounded_number_of_such_links() {
     let max = RESUMABLE_LINKS_USER_MAX as u64;
     let yes = Kept::Yes { is_durable: false };
     for number in 0..max {
-        assert_eq!(attach(100 + number, "ada"), yes);
+        assert_eq!(attach(100 + number, ("ada", false)), yes);
     }
-    assert_eq!(attach(100 + max, "ada"), Kept::No);
-    assert_eq!(attach(101 + max, "bob"), yes);
+    assert_eq!(attach(100 + max, ("ada", false)), Kept::No);
+    assert_eq!(attach(101 + max, ("bob", false)), yes);
+    assert_eq!(
+        attach(102 + max, ("ada", true)),
+        yes,
+        "the bearer of a token"
+    );
 }
 
 #[test]

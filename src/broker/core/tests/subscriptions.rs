@@ -170,3 +170,119 @@ fn a_restored_subscription_whose_filter_does_not_compile_takes_all_messages_and_
     let ready: Vec<_> = queues.map(|queue| queue.messages_ready).collect();
     assert_eq!(ready, [1, 0], "of ada and bob");
 }
+
+/// Attaches to the durable subscription `amq.subscription.ada.s`, alone.
+fn attach(s: &mut Scenario, id: u64, exchange: &str, key: &str) -> Reply {
+    let consume = Consume {
+        connection: CONNECTION,
+        session: SESSION,
+        consumer: ConsumerId(id),
+        queue: Name::from(DURABLE),
+        settled: false,
+        priority: 0,
+        exclusive: true,
+        passing: false,
+        selector: None,
+        timeout_ms: None,
+        evidence: None,
+        recovery: None,
+    };
+    let topic = Topic {
+        exchange: Name::from(exchange),
+        key: Name::from(key),
+        ..Topic::default()
+    };
+    s.apply(Command::Subscribe(Box::new(Subscribe {
+        consume,
+        lifetime: Lifetime::Durable,
+        shared: false,
+        client: Name::from("ada"),
+        topic: Some(topic),
+    })))
+}
+
+const DURABLE: &str = "amq.subscription.ada.s";
+
+/// Its messages were gone with it, for an attach that was refused.
+#[test]
+fn a_durable_subscription_that_cannot_be_made_anew_keeps_what_it_has() {
+    let mut s = Scenario::new();
+    s.exchange("random", "x-local-random");
+    let settings = |queues_max, kind: Option<&str>| {
+        Command::Upkeep(UpkeepCommand::VhostSettings {
+            queues_max,
+            default_queue_type: kind.map(Name::from),
+        })
+    };
+    let made = attach(&mut s, 1, "amq.topic", "news");
+    assert!(
+        matches!(made, Reply::Subscribed { created: true, .. }),
+        "{made:?}"
+    );
+    s.detach(ConsumerId(1));
+    let mut ready = 0;
+    for (what, exchange, key, queues_max, kind) in [
+        ("a random exchange takes no key", "random", "k", None, None),
+        ("and no quorum queue", "random", "", None, Some("quorum")),
+        ("the default exchange is not bound", "", "k", None, None),
+        ("no exchange", "missing", "k", None, None),
+        ("the limit was lowered", "amq.topic", "other", Some(0), None),
+    ] {
+        s.apply(settings(queues_max, kind));
+        assert_eq!(
+            s.publish_to("amq.topic", "news", &draft("m")),
+            PublishOutcome::Accepted
+        );
+        ready += 1;
+        let refused = attach(&mut s, 2, exchange, key);
+        assert!(matches!(refused, Reply::Refused(_)), "{what}: {refused:?}");
+        assert_eq!(s.counts(DURABLE), (ready, 0, 0), "{what}");
+    }
+    // In its own place there is room for it.
+    s.apply(settings(Some(1), None));
+    let other = attach(&mut s, 2, "amq.topic", "other");
+    assert!(
+        matches!(other, Reply::Subscribed { created: true, .. }),
+        "{other:?}"
+    );
+    assert_eq!(s.counts(DURABLE), (0, 0, 0));
+}
+
+#[test]
+fn a_durable_subscription_outlives_the_refusal_of_a_second_consumer_with_what_it_has() {
+    let mut s = Scenario::new();
+    attach(&mut s, 1, "amq.topic", "news");
+    s.publish_to("amq.topic", "news", &draft("m"));
+    for key in ["news", "other"] {
+        let refused = attach(&mut s, 2, "amq.topic", key);
+        assert!(
+            matches!(refused, Reply::Refused(Error::InUse { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(s.counts(DURABLE), (1, 0, 0), "{key}");
+    }
+    s.detach(ConsumerId(1));
+    let again = attach(&mut s, 2, "amq.topic", "news");
+    assert!(
+        matches!(again, Reply::Subscribed { created: false, .. }),
+        "{again:?}"
+    );
+    assert_eq!(s.counts(DURABLE), (1, 0, 0));
+}
+
+#[test]
+fn a_subscription_that_cannot_be_bound_leaves_no_queue() {
+    let mut s = Scenario::new();
+    s.exchange("random", "x-local-random");
+    let refused = attach(&mut s, 1, "random", "k");
+    assert!(
+        matches!(refused, Reply::Refused(Error::BadRequest { .. })),
+        "{refused:?}"
+    );
+    assert!(s.core.queue(DURABLE).is_none());
+    let made = attach(&mut s, 1, "random", "");
+    assert!(
+        matches!(made, Reply::Subscribed { created: true, .. }),
+        "{made:?}"
+    );
+}

@@ -144,8 +144,9 @@ fn put_targets(data: &mut Json, targets: &EventTargets) {
     }
 }
 
+/// Who made a redrive: a user of the registry, as bearers of tokens make none.
 fn put_user(data: &mut Json, user: &str, viewer: EventViewer<'_>) {
-    let is_own = matches!(viewer.viewer, Viewer::User(name) if name == user);
+    let is_own = viewer.viewer.is_user(user, false);
     if viewer.may_read && (is_own || viewer.viewer.is_monitor()) {
         put(data, "by", json!({ "user": user }));
     }

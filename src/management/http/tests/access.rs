@@ -39,10 +39,15 @@ fn the_bearer_of_a_token_is_not_the_user_of_that_name() {
         tags: Vec::new(),
         grant: None,
     };
-    assert!(user.is_user("ada") && !user.is_user("bob"));
+    assert!(user.is_user("ada", false) && !user.is_user("bob", false));
+    assert!(!user.is_user("ada", true));
     let grant = Grant::new(Name::from("ada"), Timestamp(i64::MAX), ["read:*/*"]);
     let bearer = Identity::bearer(&Arc::new(grant.unwrap()));
-    assert!(!bearer.is_user("ada"));
+    assert!(!bearer.is_user("ada", false) && bearer.is_user("ada", true));
+    assert!(bearer.sees_of("ada", true) && !bearer.sees_of("ada", false));
+    let tags = vec![Tag::Monitoring];
+    let monitor = Identity { tags, ..bearer };
+    assert!(monitor.sees_of("ada", false) && monitor.sees_of("bob", true));
 }
 
 #[test]

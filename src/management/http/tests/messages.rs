@@ -51,8 +51,20 @@ fn the_last_failure_of_a_message_names_users_to_those_who_may_see_them() {
     }));
     for (viewer, is_named) in [
         (Viewer::Nobody, false),
-        (Viewer::User("other"), false),
-        (Viewer::User("billing"), true),
+        (
+            Viewer::User {
+                name: "other",
+                by_token: false,
+            },
+            false,
+        ),
+        (
+            Viewer::User {
+                name: "billing",
+                by_token: false,
+            },
+            true,
+        ),
         (Viewer::Monitor, true),
     ] {
         let failure = &shown(&failed, viewer)["last_failure"];

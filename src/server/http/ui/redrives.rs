@@ -28,7 +28,7 @@ pub(super) async fn one(visit: &Visit<'_>) -> Result<Redrive, Failure> {
     let identity = visit.identity();
     Ok(Redrive {
         frame: visit.frame(&format!("Redrive {}", job.id), Place::Redrives),
-        may_steer: identity.is_administrator() || identity.is_user(job.by.raw()),
+        may_steer: identity.is_administrator() || identity.is_user(job.by.raw(), false),
         job,
     })
 }

@@ -1,0 +1,70 @@
+//! Removing all ready messages at once.
+
+use super::Messages;
+use crate::base::{Millis, Position, invariant, uncount};
+use crate::broker::queue::deferred_free::DeferredFree;
+use crate::broker::queue::slot::MessageState;
+use crate::broker::queue::subqueue::Usage;
+
+impl Messages {
+    /// Removes all ready messages but those at these positions; returns their number.
+    /// Those that wait for their time are removed with them, and counted.
+    pub fn purge_but(&mut self, spared: &[Position], deferred_free: &mut DeferredFree) -> u64 {
+        // In a state that no purge looks at, so that it goes by whole blocks all the same.
+        let aside = spared.iter().copied();
+        let aside: Vec<_> = aside
+            .filter(|position| self.kill(*position, MessageState::Ready))
+            .collect();
+        let count = self.purge(deferred_free);
+        for position in aside {
+            if !self.turn(position, MessageState::Dying, MessageState::Ready) {
+                invariant!(fatal, "a message that was set aside is there");
+            }
+            let deadline = self.disk_ref(position).map(|found| found.deadline);
+            if let Some(deadline) = deadline.filter(|deadline| *deadline != Millis::NEVER) {
+                self.timers.insert((deadline, position));
+            }
+        }
+        count
+    }
+
+    fn purge(&mut self, deferred_free: &mut DeferredFree) -> u64 {
+        let delayed = self.delayed.take();
+        let usage = delayed.usage();
+        delayed.scrap(deferred_free);
+        let count = std::mem::take(&mut self.ready) + usage.messages;
+        uncount!(
+            self.others,
+            usage.messages,
+            "messages that wait were counted"
+        );
+        uncount!(
+            self.live_bytes,
+            std::mem::take(&mut self.ready_bytes) + usage.bytes,
+            "messages that are ready or wait are among those that live"
+        );
+        for subqueue in &mut self.subqueues {
+            subqueue.purge(deferred_free);
+        }
+        deferred_free.timers(std::mem::take(&mut self.timers));
+        self.count_durable();
+        count
+    }
+
+    /// Counts the messages that the journal keeps anew, after all ready ones were removed: held
+    /// messages are few.
+    fn count_durable(&mut self) {
+        let mut durable = Usage::default();
+        for state in [MessageState::Held, MessageState::Dying] {
+            let mut from = Position(0);
+            while let Some(found) = self.find_durable(state, from) {
+                let size_bytes = self
+                    .disk_ref(found)
+                    .map_or(0, |disk_ref| disk_ref.size_bytes);
+                durable.add(size_bytes);
+                from = Position(found.0 + 1);
+            }
+        }
+        self.durable = durable;
+    }
+}
