@@ -33,8 +33,8 @@ impl Core {
         let mut last = Last::new();
         for (position, slot, group) in grouped(queue, MessageState::Held) {
             let consumer = self.recoveries.consumer_of(slot.holder);
-            let is_there = self.clients.consumers.get(&consumer).is_some()
-                || self.recoveries.is_suspended(consumer);
+            let is_attached = self.clients.consumers.get(&consumer).is_some();
+            let is_there = is_attached || self.recoveries.is_suspended(consumer);
             if exempt(group) || !is_there {
                 continue; // without its link it is in a transaction, or on its way back
             }
@@ -46,7 +46,10 @@ impl Core {
                     String::from_utf8_lossy(group)
                 ));
             }
-            last.insert((group.to_vec(), subqueue(position)), (position, consumer));
+            // Whether it has a selector is not known of one that is away.
+            if is_attached {
+                last.insert((group.to_vec(), subqueue(position)), (position, consumer));
+            }
         }
         Ok(last)
     }
