@@ -202,23 +202,10 @@ impl World {
         if self.ledger.sent() >= MESSAGES || !self.clients[client].may_send(handle, bytes + 60) {
             return;
         }
-        let durable = !self
-            .random
-            .one_in(if self.trial.has(Fault::Memory) { 2 } else { 5 });
-        let ttl = self.random.one_in(12);
-        let priority = self
-            .trial
-            .has(Fault::Selectors)
-            .then(|| self.random.below(10));
-        let header = HeaderFields {
-            durable: Some(durable),
-            priority: priority.map(|priority| u8::try_from(priority).unwrap()),
-            ttl_ms: ttl.then(|| 1 + u32::try_from(self.random.below(40)).unwrap()),
-            ..HeaderFields::default()
-        };
+        let header = self.header();
         let is_copied = copies > 1;
         let sending = Sending {
-            durable,
+            durable: header.durable == Some(true),
             copies,
             all_enter: !is_copied || !self.trial.has(Fault::Queues),
             subscribed: is_copied && self.trial.has(Fault::Subscriptions),
@@ -247,6 +234,24 @@ impl World {
         let is_kept = self.clients[client].recovery(handle).is_some();
         if is_kept && bytes > FRAME_BYTES && self.trial.has(Fault::Cut) && self.random.one_in(3) {
             self.cut_under_message(client);
+        }
+    }
+
+    /// The header of the next message.
+    fn header(&mut self) -> HeaderFields {
+        let durable = !self
+            .random
+            .one_in(if self.trial.has(Fault::Memory) { 2 } else { 5 });
+        let ttl = self.random.one_in(12);
+        let priority = self
+            .trial
+            .has(Fault::Selectors)
+            .then(|| self.random.below(10));
+        HeaderFields {
+            durable: Some(durable),
+            priority: priority.map(|priority| u8::try_from(priority).unwrap()),
+            ttl_ms: ttl.then(|| 1 + u32::try_from(self.random.below(40)).unwrap()),
+            ..HeaderFields::default()
         }
     }
 
