@@ -81,6 +81,14 @@ pub enum Effect {
         /// The publisher is told once this record is durable (0: at once).
         lsn: Lsn,
     },
+    /// A message that was sent settled cannot be published where its link leads: the link ends, as it does
+    /// for one that was not, since nobody else is told.
+    PresettledRefused {
+        /// The publisher's link.
+        publisher: PublisherId,
+        /// Why it cannot be.
+        outcome: PublishOutcome,
+    },
     /// A consumer held a delivery for too long: the message is back in its queue, and the consumer
     /// gets no more until it has settled the delivery. [evidence part 5]
     TimedOut {
@@ -132,6 +140,7 @@ impl Effect {
             | Self::ConsumerEnded { .. }
             | Self::Restate { .. }
             | Self::PublisherStolen { .. }
+            | Self::PresettledRefused { .. }
             | Self::TimedOut { .. }
             | Self::Alarm { .. } => Lsn(0),
         }
@@ -148,6 +157,7 @@ impl Effect {
             | Self::Restate { .. }
             | Self::PublisherEnded { .. }
             | Self::PublisherStolen { .. }
+            | Self::PresettledRefused { .. }
             | Self::Published { .. }
             | Self::TimedOut { .. }
             | Self::Settled { .. }

@@ -131,6 +131,7 @@ impl Gateway {
             }
             LinkKind::Request(half) | LinkKind::PutToken(half) => {
                 uncount!(half.credit, 1, "a request begins on credit");
+                self.give_request_credit(handle);
             }
             LinkKind::Controller(_) => self.on_control_aborted(handle),
             LinkKind::Consumer(_) | LinkKind::Response(_) | LinkKind::TokenStatus(_) => {}
@@ -309,6 +310,9 @@ impl Gateway {
                     self.waiting.push_back((lsn, AwaitedAnswer::Effect(effect)));
                 }
             }
+            Effect::PresettledRefused { publisher, outcome } => {
+                self.on_presettled_refused(publisher, &outcome);
+            }
             Effect::PublisherStolen { publisher } => self.on_publisher_stolen(publisher),
             Effect::Restate {
                 consumer,
@@ -370,6 +374,7 @@ impl Gateway {
             | Effect::Drained { .. }
             | Effect::TimedOut { .. }
             | Effect::ConsumerEnded { .. }
+            | Effect::PresettledRefused { .. }
             | Effect::PublisherStolen { .. }
             | Effect::Restate { .. }
             | Effect::Alarm { .. } => {}

@@ -378,7 +378,13 @@ impl Gateway {
         settled: bool,
         refusal: Refusal,
     ) {
+        let id = self.links.by_handle(handle).map(|link| link.id);
+        let is_anonymous = settled && id.is_some_and(|id| self.is_anonymous(id));
         let (state, error) = match refusal {
+            // Nobody would learn that its address leads nowhere. [AMQP anonymous terminus 2.2.2]
+            Refusal::Outcome(DeliveryState::Rejected { error: Some(error) }) if is_anonymous => {
+                (None, Some(Arc::unwrap_or_clone(error)))
+            }
             Refusal::Outcome(state) => (Some(state), None),
             Refusal::Released(error) => (Some(DeliveryState::Released), Some(error)),
             Refusal::Detach(error) => (None, Some(error)),

@@ -14,6 +14,7 @@ use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
 use crate::base::{Lsn, Name, PublisherId, Serial, invariant, uncount};
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Command, PublishOutcome, PublisherCommand, Target};
+use crate::link::LinkHandle;
 use crate::message::Route;
 use crate::wire::performative::{DeliveryState, Error};
 
@@ -261,16 +262,35 @@ impl Gateway {
             self.link.settle_received(handle, delivery_id, &state);
         }
         match detach {
-            Some(error) => {
-                if let PublishOutcome::Internal { exchange }
-                | PublishOutcome::Forbidden { exchange, .. } = outcome
-                {
-                    self.audit_refusal("write exchange", exchange, &error);
-                }
-                self.link.detach(handle, true, Some(error));
-            }
+            Some(error) => self.end_publisher(handle, outcome, error),
             None => self.give_credit(id),
         }
+    }
+
+    /// Ends the link of a message that was sent settled and cannot be published: also on the anonymous
+    /// terminus, where others are told by their outcome. [AMQP anonymous terminus 2.2.2]
+    pub(super) fn on_presettled_refused(&mut self, id: PublisherId, outcome: &PublishOutcome) {
+        let Some((handle, publisher)) = self.links.publisher(id) else {
+            return; // ended by an earlier one
+        };
+        let error = match verdict(&publisher.to, outcome) {
+            (_, Some(error)) => error,
+            (Some(DeliveryState::Rejected { error: Some(error) }), None) => {
+                Arc::unwrap_or_clone(error)
+            }
+            _ => return invariant!(broken, "why a message cannot be published has an error"),
+        };
+        self.end_publisher(handle, outcome, error);
+    }
+
+    /// Detaches a link whose message cannot be published.
+    fn end_publisher(&mut self, handle: LinkHandle, outcome: &PublishOutcome, error: Error) {
+        if let PublishOutcome::Internal { exchange } | PublishOutcome::Forbidden { exchange, .. } =
+            outcome
+        {
+            self.audit_refusal("write exchange", exchange, &error);
+        }
+        self.link.detach(handle, true, Some(error));
     }
 
     /// Grants more credit to a publisher when its credit has become low.

@@ -34,6 +34,7 @@ impl Core {
         let outcome = self.take_publish(turn, publish);
         if settled {
             self.counters.presettled += 1;
+            Self::tell_presettled(turn, to, outcome);
         } else {
             self.tell_published(turn, to, outcome);
         }
@@ -57,6 +58,19 @@ impl Core {
         }
         self.keep_decided((link, tag), &outcome, settled);
         self.tell_published(turn, to, outcome);
+    }
+
+    /// Tells the link of a message that was sent settled if no message of its kind can be published there.
+    #[inline]
+    fn tell_presettled(turn: &mut Turn<'_>, to: Sender, outcome: PublishOutcome) {
+        if let PublishOutcome::NoExchange { .. }
+        | PublishOutcome::Internal { .. }
+        | PublishOutcome::Forbidden { .. } = outcome
+        {
+            let (connection, publisher, _) = to;
+            let refused = Effect::PresettledRefused { publisher, outcome };
+            turn.effects.outgoing.push((connection, refused));
+        }
     }
 
     #[inline]

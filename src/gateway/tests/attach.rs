@@ -578,3 +578,24 @@ fn the_answer_to_a_receiver_has_no_target_without_an_address() {
         None
     );
 }
+
+/// RabbitMQ asks only the requesting half to be settled.
+#[test]
+fn the_answering_half_of_a_pair_is_settled_whatever_it_asks_for() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    let answering = Attach {
+        snd_settle_mode: SenderSettleMode::Unsettled,
+        properties: Some(fields([("paired", Value::Bool(true))])),
+        ..receiver("pair", "/management")
+    };
+    let (_, result) = scene.attach(client, answering);
+    assert_eq!(result, Ok(()));
+    let answered = scene.take(client, |event| {
+        matches!(event, Event::AttachAnswered { .. })
+    });
+    let Some(Event::AttachAnswered { attach, .. }) = answered else {
+        panic!("{answered:?}");
+    };
+    assert_eq!(attach.snd_settle_mode, SenderSettleMode::Settled);
+}

@@ -364,3 +364,50 @@ fn strict_mode_refuses_keys_without_x() {
         Some("amqp:invalid-field")
     );
 }
+
+/// They vanished without a word.
+#[test]
+fn a_link_is_told_that_what_it_sends_settled_leads_nowhere() {
+    for (to, expect) in [
+        (Some("/exchanges/nosuch/k"), "amqp:not-found"),
+        (Some("nothing known"), "amqp:precondition-failed"),
+        (None, "amqp:precondition-failed"),
+    ] {
+        let mut scene = Scene::new();
+        let client = scene.client();
+        let link = scene.publisher(client, None);
+        scene.send_settled(client, link, &addressed(to, None));
+        assert_eq!(
+            scene.detached(client, link).as_deref(),
+            Some(expect),
+            "{to:?}"
+        );
+    }
+}
+
+#[test]
+fn a_link_whose_exchange_is_gone_ends_with_the_first_settled_message() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.ask(Command::Topology(TopologyCommand::ExchangeDeclare {
+        name: Name::from("x"),
+        kind: Name::from("fanout"),
+        durable: true,
+        auto_delete: false,
+        internal: false,
+        arguments: Vec::new(),
+    }));
+    let link = scene.publisher(client, Some("/exchanges/x"));
+    scene.send_settled(client, link, &message(b"nobody wants it"));
+    assert_eq!(scene.detached(client, link), None);
+    scene.ask(Command::Topology(TopologyCommand::ExchangeDelete {
+        connection: None,
+        name: Name::from("x"),
+        if_unused: false,
+    }));
+    scene.send_settled(client, link, &message(b"lost"));
+    assert_eq!(
+        scene.detached(client, link).as_deref(),
+        Some("amqp:not-found")
+    );
+}

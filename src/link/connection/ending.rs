@@ -12,10 +12,14 @@ use crate::wire::performative::{Close, End, Error, Performative};
 impl Connection {
     pub(super) fn handle_end(&mut self, channel_in: u16, end: End) -> Result<(), Violation> {
         let index = usize::from(channel_in);
-        let channel = self.channels_in.get(index).copied().flatten();
-        let channel = channel.ok_or(Violation::NoSession {
-            channel: channel_in,
-        })?;
+        let Some(known) = self.channels_in.get(index).copied() else {
+            return Err(Violation::NoSession {
+                channel: channel_in,
+            });
+        };
+        let Some(channel) = known else {
+            return Ok(()); // it has ended already
+        };
         let ending = self
             .session_at(channel)
             .is_none_or(|session| session.state == SessionState::Ending);

@@ -59,6 +59,8 @@ impl Connection {
                 self.fail_link(channel, handle, &Violation::Acquisition);
             }
             (Role::Sender, LinkState::Asked) => {
+                let before = link.sender.early_flow.take();
+                let echo = echo || before.is_some_and(|(_, echo)| echo);
                 link.sender.early_flow = Some((flow.clone(), echo));
             }
             (Role::Sender, _) => self.handle_credit(named, flow, echo),
@@ -82,6 +84,7 @@ impl Connection {
             return;
         };
         state.take_credit(flow, initial);
+        state.sender.is_drained = false;
         let limit = state.limit();
         let drain = flow.drain;
         if echo && !drain {
@@ -177,15 +180,6 @@ impl Connection {
         }
     }
 
-    /// Where the engine sends: sets `available` of the next flow on the link. Default: 0.
-    pub fn set_available(&mut self, link: LinkHandle, available: u32) {
-        if let Some(LinkContext { session, .. }) = self.find(link)
-            && let Some(link) = session.link_mut(link.handle)
-        {
-            link.sender.available = available;
-        }
-    }
-
     /// Where the engine sends: all ready messages were sent; uses up the credit and reports that.
     /// [AMQP 2.6.7]
     ///
@@ -209,6 +203,7 @@ impl Connection {
         link.credit -= credit;
         link.delivery_count = link.delivery_count.plus(credit);
         link.sender.taken += u64::from(credit);
+        link.sender.is_drained = true;
         session.queue_flow(handle.handle);
         mark_dirty(dirty, session);
     }

@@ -274,6 +274,9 @@ impl Connection {
         let fields = link.asked.as_deref().cloned().unwrap_or_default();
         let sends = link.role == Role::Sender;
         if sends {
+            if answer.sends_settled {
+                link.snd_settle_mode = SenderSettleMode::Settled;
+            }
             answer.max_message_size = Some(link.message_bytes_max).filter(|bytes| *bytes > 0);
         } else {
             link.message_bytes_max = answer.max_message_size.unwrap_or(0);

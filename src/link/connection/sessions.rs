@@ -10,7 +10,7 @@ use crate::wire::performative::{Begin, Handle, Performative};
 
 impl Connection {
     /// The session of the peer's channel; none if it is ending, when everything but the peer's end
-    /// is discarded.
+    /// is discarded, or has ended: some clients end a session before they are done with its links.
     pub(super) fn session_in(
         &mut self,
         channel_in: u16,
@@ -18,13 +18,13 @@ impl Connection {
         let no_session = Violation::NoSession {
             channel: channel_in,
         };
-        let channel = self
-            .channels_in
-            .get(usize::from(channel_in))
-            .copied()
-            .flatten();
-        let session = channel.and_then(|channel| self.session_at(channel));
-        let session = session.ok_or(no_session)?;
+        let Some(known) = self.channels_in.get(usize::from(channel_in)).copied() else {
+            return Err(no_session);
+        };
+        let Some(channel) = known else {
+            return Ok(None);
+        };
+        let session = self.session_at(channel).ok_or(no_session)?;
         Ok(Some(session).filter(|session| session.state != SessionState::Ending))
     }
 

@@ -282,6 +282,8 @@ fn outcome(
             Ok(settled.then_some(DeliveryState::Released))
         }
         Some(state) if state.is_outcome() => Ok(Some(state)),
+        // Part of a transaction, and not decided yet. [AMQP 4.5.8]
+        Some(DeliveryState::Transactional { outcome: None, .. }) if !settled => Ok(None),
         Some(DeliveryState::Transactional { txn_id, outcome }) => {
             provisional(txn_id, outcome).map(Some)
         }

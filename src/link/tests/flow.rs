@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 
-use super::support::{Pair, Raw, Seen, credit_performative, message, names, send};
+use super::support::{
+    Pair, Raw, Seen, attach_performative, consumer_answer, credit_performative, message, names,
+    receiver, send,
+};
 use crate::base::Serial;
 use crate::link::{Event, Unsendable};
 use crate::wire::performative::{Flow, LinkFlow, Performative};
@@ -98,8 +101,7 @@ fn a_drain_delivers_then_uses_the_credit_up() {
 // [AMQP 2.7.4] echo: "the peer SHOULD send its flow state"
 #[test]
 fn echoes_are_answered_for_links_and_sessions() {
-    let (mut raw, link) = Raw::receiving(3);
-    raw.server.set_available(link, 12);
+    let (mut raw, _) = Raw::receiving(3);
     let Performative::Flow(mut flow) = credit_performative(0, 3) else {
         panic!("a flow")
     };
@@ -112,7 +114,8 @@ fn echoes_are_answered_for_links_and_sessions() {
     let answered = answer.link.as_ref().unwrap();
     assert_eq!(
         (answered.link_credit, answered.available),
-        (Some(3), Some(12))
+        (Some(3), None),
+        "nobody knows how many wait"
     );
     flow.link = None;
     raw.frame(0, &Performative::Flow(flow));
@@ -176,4 +179,40 @@ fn a_flow_without_session_state_of_ours_is_taken_from_the_start() {
     };
     raw.frame(0, &Performative::Flow(flow));
     assert_eq!(raw.server.credit(link), 2);
+}
+
+// [AMQP 2.5.6] "next-incoming-id ... is updated directly from the next-outgoing-id of the frame"
+#[test]
+fn a_peer_that_counts_lost_transfers_is_told_the_window_behind_them() {
+    let (mut raw, _) = Raw::sending(10);
+    raw.take();
+    let flow = Flow {
+        next_outgoing_id: Serial(350),
+        incoming_window: 10,
+        echo: true,
+        ..Flow::default()
+    };
+    raw.frame(0, &Performative::Flow(flow));
+    let seen = raw.take();
+    let [Seen::Frame(_, Performative::Flow(answer), _)] = &seen[..] else {
+        panic!("{seen:?}")
+    };
+    assert_eq!(answer.next_incoming_id, Some(Serial(350)));
+}
+
+#[test]
+fn an_echo_that_is_asked_for_before_the_attach_is_answered_outlasts_a_second_flow() {
+    let mut raw = Raw::begun();
+    raw.take();
+    raw.frame(0, &attach_performative(receiver("c"), 0));
+    for echo in [true, false] {
+        let Performative::Flow(mut flow) = credit_performative(0, 5) else {
+            panic!("a flow")
+        };
+        flow.echo = echo;
+        raw.frame(0, &Performative::Flow(flow));
+    }
+    let link = raw.attached();
+    raw.server.accept_attach(link, consumer_answer());
+    assert_eq!(names(&raw.take()), ["attach", "flow"]);
 }

@@ -3,8 +3,8 @@
 use rstest::rstest;
 
 use super::support::{
-    Pair, Raw, Seen, attach_performative, begin_performative, condition, names, receiver, send,
-    sender, transfer,
+    Pair, Raw, Seen, attach_performative, begin_performative, condition, credit_performative,
+    names, receiver, send, sender, transfer,
 };
 use crate::base::{Serial, limits};
 use crate::link::{Event, Fates};
@@ -466,4 +466,20 @@ fn long_capabilities_of_an_attach_are_not_read() {
     let read = read.unwrap();
     assert_eq!(read.offered_capabilities, None);
     assert_eq!(names(&raw.take()), ["attach"]);
+}
+
+/// They closed the connection, with all its other sessions: clients send them when links and their session
+/// end at once.
+#[test]
+fn frames_behind_the_end_of_their_session_are_ignored() {
+    let (mut raw, _) = Raw::sending(5);
+    raw.frame(0, &end_performative());
+    assert_eq!(names(&raw.take()).last().map(String::as_str), Some("end"));
+    raw.frame(0, &detach_performative(0, true));
+    raw.frame(0, &credit_performative(0, 5));
+    raw.payload(0, &Performative::Transfer(transfer(0, 0)), b"x");
+    raw.frame(0, &end_performative());
+    assert!(raw.take().is_empty());
+    raw.frame(0, &begin_performative());
+    assert_eq!(names(&raw.take()), ["begin"]);
 }

@@ -252,3 +252,14 @@ fn declared_is_no_outcome_of_a_message() {
     said(&mut raw, (0, 0), true, DeliveryState::Declared { txn_id });
     assert_eq!(names(&raw.take()), ["end amqp:invalid-field"]);
 }
+
+// [AMQP 4.5.8] outcome: "This field MUST be omitted if no outcome has been" told yet.
+#[test]
+fn a_delivery_that_joins_a_transaction_undecided_is_decided_later() {
+    let (mut raw, _) = holding(1);
+    said(&mut raw, (0, 0), false, in_transaction(b"tx", None));
+    assert_eq!(outcomes(&mut raw), []);
+    let accepted = in_transaction(b"tx", Some(&DeliveryState::Accepted));
+    said(&mut raw, (0, 0), false, accepted);
+    assert_eq!(outcomes(&mut raw), [(0, false)]);
+}

@@ -193,6 +193,8 @@ pub struct AttachAnswer {
     /// On a receiving link: the largest message that is accepted, in bytes, enforced by the engine.
     /// On a sending link the peer's is repeated. Default: absent, no limit.
     pub max_message_size: Option<u64>,
+    /// On a sending link: messages are sent settled, whatever the peer asked for.
+    pub sends_settled: bool,
     /// The offered-capabilities, absent if empty.
     pub offered_capabilities: Vec<Symbol>,
     /// The link's properties, if any.

@@ -538,6 +538,35 @@ pub(super) fn error(reader: &mut Reader<'_>) -> Result<Error, DecodeError> {
     })
 }
 
+/// Reads the error of a consumer that rejects: its condition as symbol or string, its description likewise.
+/// Some clients write what their users give them.
+pub(super) fn consumer_error(reader: &mut Reader<'_>) -> Result<Error, PerformativeError> {
+    struct Lenient(Error);
+    impl Composite for Lenient {
+        const CODE: u64 = codes::ERROR;
+        const NAME: &'static str = "error";
+
+        fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
+            Ok(Self(Error {
+                condition: Symbol::from(&*list.required("condition", any_text)?),
+                description: list.lenient(any_text)?,
+                info: list.lenient(read_fields)?.map(Box::new),
+            }))
+        }
+
+        fn write(&self, list: &mut ListWriter<'_>) {
+            self.0.write(list);
+        }
+    }
+    composite::read(reader.raw()?).map(|Lenient(error)| error)
+}
+
+/// Reads a string, or a symbol.
+fn any_text(reader: &mut Reader<'_>) -> Result<String, DecodeError> {
+    let raw = reader.raw()?;
+    text(&mut Reader::new(raw)).or_else(|_| Reader::new(raw).symbol().map(str::to_owned))
+}
+
 /// Reads a settle mode by its code.
 fn mode<T>(of: fn(u8) -> Option<T>) -> impl FnOnce(&mut Reader<'_>) -> Result<T, DecodeError> {
     move |reader| {

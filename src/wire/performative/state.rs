@@ -80,8 +80,7 @@ impl DeliveryState {
                 let error = value
                     .list()?
                     .raw()?
-                    .map(|raw| performatives::error(&mut Reader::new(raw)))
-                    .transpose()?
+                    .and_then(|raw| performatives::consumer_error(&mut Reader::new(raw)).ok())
                     .map(Arc::new);
                 Ok(Self::Rejected { error })
             }
@@ -114,8 +113,11 @@ impl DeliveryState {
         let delivery_failed = list.bool()?;
         let undeliverable_here = list.bool()?;
         let message_annotations = list.raw()?;
-        if let Some(map) = message_annotations {
-            wire::check_annotations(map)?;
+        if message_annotations.is_some_and(|map| wire::check_annotations(map).is_err()) {
+            // It ends the session of whoever says it, and not all that its connection does.
+            return Ok(Self::Unknown {
+                descriptor: codes::MODIFIED,
+            });
         }
         let message_annotations = message_annotations.map(Bytes::copy_from_slice);
         Ok(Self::Modified {

@@ -9,13 +9,14 @@ mod world;
 
 use std::collections::BTreeMap;
 
-use super::support::{Scene, message, options};
+use super::support::{Scene, message, options, sender};
 use crate::base::Lsn;
 use crate::base::limits::{RESUMABLE_DELIVERIES_MAX, RESUMABLE_LINKS_USER_MAX};
 use crate::broker::registry::{DEFAULT_VHOST, RegistryFact};
 use crate::gateway::GatewayOptions;
 use crate::wire::performative::{
     Attach, DeliveryState, End, Performative, ReceiverSettleMode, SenderSettleMode, Transfer,
+    Value, fields,
 };
 use world::{World, kept, lasting, lifetime, told, transfer, unsettled};
 
@@ -466,4 +467,25 @@ fn a_publisher_that_settles_nothing_gets_no_credit_beyond_the_bound() {
         kept <= before,
         "a link that is closed takes nothing: {kept} after {before}"
     );
+}
+
+/// A link on which requests were aborted got no credit any more.
+#[test]
+fn requests_that_are_aborted_use_up_no_credit_for_good() {
+    let mut world = World::new();
+    let line = world.line("c");
+    let paired = Attach {
+        snd_settle_mode: SenderSettleMode::Settled,
+        properties: Some(fields([("paired", Value::Bool(true))])),
+        ..sender("pair", Some("/management"))
+    };
+    world.attach(line, &paired);
+    for id in 0..20 {
+        let aborted = Transfer {
+            aborted: true,
+            ..transfer(id, b"a")
+        };
+        world.transfer(line, &aborted, &[]);
+    }
+    assert_eq!(world.detached(line), None);
 }
