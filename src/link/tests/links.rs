@@ -187,7 +187,7 @@ fn errors_with_handles_end_the_session() {
     raw.payload(0, &Performative::Transfer(transfer(9, 0)), b"x");
     assert_eq!(names(&raw.take()), ["end amqp:session:unattached-handle"]);
     let (mut raw, _) = Raw::sending(10);
-    raw.frame(0, &super::support::credit_performative(9, 1));
+    raw.frame(0, &credit_performative(9, 1));
     assert_eq!(names(&raw.take()), ["end amqp:session:unattached-handle"]);
     // The connection lives on.
     raw.frame(1, &begin_performative());
@@ -234,7 +234,7 @@ fn a_refused_link_is_ignored_until_its_detach_and_the_session_lives_on() {
     raw.frame(0, &attach_performative(attach, 0));
     assert_eq!(names(&raw.take()), ["attach", "detach amqp:invalid-field"]);
     raw.payload(0, &Performative::Transfer(transfer(0, 0)), b"x");
-    raw.frame(0, &super::support::credit_performative(0, 5));
+    raw.frame(0, &credit_performative(0, 5));
     assert!(raw.take().is_empty());
     raw.frame(0, &detach_performative(0, true));
     raw.frame(0, &attach_performative(sender("l"), 0));
@@ -248,7 +248,7 @@ fn a_flow_that_comes_before_the_answer_is_kept() {
     let mut out = Vec::new();
     for performative in [
         attach_performative(receiver("l"), 0),
-        super::support::credit_performative(0, 7),
+        credit_performative(0, 7),
     ] {
         let kind = crate::wire::frame::FrameKind::Amqp;
         super::super::output::write_frame(&mut out, kind, 0, |out| {
