@@ -4,7 +4,7 @@ use super::client::{FRAME_BYTES, Phase, Role, Session, Subscribed};
 use super::codec::{Outcome, Sent};
 use super::ledger::{SUBSCRIBED, Sending};
 use super::payload::{self, Extras};
-use super::topology::{self, FANOUT};
+use super::topology::{self, FANOUT, TOPICS};
 use super::trial::Fault;
 use super::world::World;
 use crate::base::Name;
@@ -135,6 +135,8 @@ impl World {
         };
         let address = if copies || subscribed.is_some() {
             format!("/exchanges/{FANOUT}")
+        } else if publishes && self.trial.has(Fault::Routes) && self.random.one_in(2) {
+            format!("/exchanges/{TOPICS}/{queue}")
         } else {
             format!("/queues/{queue}")
         };
@@ -203,18 +205,21 @@ impl World {
             return;
         }
         let header = self.header();
+        let cc = self.second_key(client, handle);
+        let copies = copies + usize::from(cc.is_some());
         let is_copied = copies > 1;
         let sending = Sending {
             durable: header.durable == Some(true),
             copies,
             all_enter: !is_copied || !self.trial.has(Fault::Queues),
-            subscribed: is_copied && self.trial.has(Fault::Subscriptions),
+            subscribed: is_copied && cc.is_none() && self.trial.has(Fault::Subscriptions),
         };
         let id = self.ledger.send(sending);
         self.ledger.large += u64::from(is_large);
         let extras = Extras {
             group: self.group(),
             delay_ms: self.delay_ms(),
+            cc: cc.as_deref(),
         };
         let payload = payload::message(id, bytes, &header, extras);
         let transaction = match self.clients[client].recovery(handle) {
@@ -234,6 +239,21 @@ impl World {
         let is_kept = self.clients[client].recovery(handle).is_some();
         if is_kept && bytes > FRAME_BYTES && self.trial.has(Fault::Cut) && self.random.one_in(3) {
             self.cut_under_message(client);
+        }
+    }
+
+    /// The second routing key of the next message, if it has two: another queue than that of its link.
+    fn second_key(&mut self, client: usize, handle: u32) -> Option<String> {
+        let session = self.clients[client].session.as_ref()?;
+        let address = &session.links[&handle].address;
+        let first = address.strip_prefix(&format!("/exchanges/{TOPICS}/"))?;
+        let names = self.topology.names();
+        let others = names.into_iter().filter(|name| *name != first);
+        let others: Vec<String> = others.map(str::to_owned).collect();
+        if self.random.one_in(3) {
+            self.random.pick(&others).cloned()
+        } else {
+            None
         }
     }
 

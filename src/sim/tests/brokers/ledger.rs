@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::codec::Outcome;
 use super::payload::SeenMessage;
-use super::topology::FANOUT;
+use super::topology::{FANOUT, TOPICS};
 use super::transacting::Transactions;
 use crate::broker::names::{SUBSCRIPTION_PREFIX, TEMPORARY_PREFIX};
 use crate::broker::queue::MessageState;
@@ -472,7 +472,8 @@ impl Known {
     }
 
     fn see_redrives(&mut self, sent_to: &[String]) {
-        self.fanned |= sent_to.iter().any(|to| to == FANOUT);
+        // By all of its keys, if it was published with two.
+        self.fanned |= sent_to.iter().any(|to| to == FANOUT || to == TOPICS);
     }
 
     /// What a history says only ever grows, and is not more than what can have been.

@@ -50,19 +50,34 @@ pub(super) struct Extras<'a> {
     pub(super) group: Option<(&'a str, bool)>,
     /// After how many milliseconds it is to be delivered.
     pub(super) delay_ms: Option<u64>,
+    /// One more routing key.
+    pub(super) cc: Option<&'a str>,
 }
 
 /// A message of the simulation: its number, and bytes that follow from it.
 pub(super) fn message(id: u64, bytes: usize, header: &HeaderFields, extras: Extras<'_>) -> Vec<u8> {
-    let Extras { group, delay_ms } = extras;
+    let Extras {
+        group,
+        delay_ms,
+        cc,
+    } = extras;
     let mut out = Vec::new();
     wire::write_header(&mut out, header);
-    if let Some(delay_ms) = delay_ms {
+    if delay_ms.is_some() || cc.is_some() {
         wire::write_descriptor(&mut out, 0x72);
         let map = wire::begin_map(&mut out);
-        wire::write_symbol(&mut out, "x-opt-delivery-delay");
-        wire::write_ulong(&mut out, delay_ms);
-        wire::end(&mut out, map, 2);
+        if let Some(delay_ms) = delay_ms {
+            wire::write_symbol(&mut out, "x-opt-delivery-delay");
+            wire::write_ulong(&mut out, delay_ms);
+        }
+        if let Some(cc) = cc {
+            wire::write_symbol(&mut out, "x-cc");
+            let keys = wire::begin_list(&mut out);
+            wire::write_string(&mut out, cc);
+            wire::end(&mut out, keys, 1);
+        }
+        let pairs = usize::from(delay_ms.is_some()) + usize::from(cc.is_some());
+        wire::end(&mut out, map, 2 * pairs);
     }
     if bytes >= LARGE_BYTES || group.is_some() {
         list(&mut out, 0x73, |out| {

@@ -2,6 +2,7 @@
 //! dies in it, so that a copy of a message is in one place at a time; and an exchange that copies to some.
 
 use super::machine::Machine;
+use super::trial::{Fault, Trial};
 use crate::base::{Name, Random};
 use crate::broker::policy::PolicySpec;
 use crate::broker::{Command, Destination, Policy, QueueCommand, Reply, TopologyCommand};
@@ -13,12 +14,21 @@ pub(super) const EXCHANGE: &str = "dead";
 /// The exchange that gives each of the first queues a copy.
 pub(super) const FANOUT: &str = "copies";
 
+/// A topic exchange and a headers exchange that lead to [`EXCHANGE`].
+pub(super) const TOPICS: &str = "topics";
+const HEADERS: &str = "headers";
+
+/// What [`EXCHANGE`] gives to an exchange that leads to the last queue, if it knows no queue for it.
+const ELSEWHERE: &str = "elsewhere";
+
 /// Queues of one world.
 #[derive(Clone, Debug)]
 pub(super) struct Topology {
     pub(super) queues: Vec<Declared>,
     /// How many of them [`FANOUT`] copies to.
     pub(super) copies: usize,
+    /// Whether there are exchanges of other types, and an alternate one.
+    is_routed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -32,38 +42,52 @@ fn text(value: &str) -> Value {
 }
 
 impl Topology {
-    /// `is_wide`: with arguments that change who gets what when, and no large messages.
-    pub(super) fn random(random: &mut Random, is_wide: bool) -> Self {
+    pub(super) fn random(random: &mut Random, trial: Trial) -> Self {
+        let is_routed = trial.has(Fault::Routes);
         let count = 3 + random.below(4);
         let names: Vec<String> = (0..count).map(|number| format!("q{number}")).collect();
         let queues = names.iter().enumerate().map(|(number, name)| Declared {
             name: name.clone(),
             arguments: {
                 let mut arguments = arguments(random, &names, number);
-                if is_wide {
+                if trial.has(Fault::Arguments) {
                     widen(random, &mut arguments);
+                }
+                if is_routed {
+                    reroute(random, &mut arguments);
                 }
                 arguments
             },
         });
         let queues = queues.collect();
         let copies = 2 + usize::try_from(random.below(2)).unwrap();
-        Self { queues, copies }
+        Self {
+            queues,
+            copies,
+            is_routed,
+        }
     }
 
     /// Declares what is missing of it.
     pub(super) fn declare(&self, machine: &Machine) -> Result<(), String> {
-        for (name, kind) in [(EXCHANGE, "direct"), (FANOUT, "fanout")] {
-            let reply = machine.ask(Command::Topology(TopologyCommand::ExchangeDeclare {
-                name: Name::from(name),
-                kind: Name::from(kind),
-                durable: true,
-                auto_delete: false,
-                internal: false,
-                arguments: Vec::new(),
-            }))?;
-            expect(&reply, matches!(reply, Reply::ExchangeDeclared { .. }))?;
+        if self.is_routed {
+            let alternate = (Name::from("alternate-exchange"), text(ELSEWHERE));
+            declare_exchange(machine, (EXCHANGE, "direct"), vec![alternate])?;
+            let others = [
+                (TOPICS, "topic"),
+                (HEADERS, "headers"),
+                (ELSEWHERE, "fanout"),
+            ];
+            for other in others {
+                declare_exchange(machine, other, Vec::new())?;
+            }
+            for other in [TOPICS, HEADERS] {
+                bind(machine, other, Destination::Exchange(EXCHANGE.into()), "#")?;
+            }
+        } else {
+            declare_exchange(machine, (EXCHANGE, "direct"), Vec::new())?;
         }
+        declare_exchange(machine, (FANOUT, "fanout"), Vec::new())?;
         for (number, queue) in self.queues.iter().enumerate() {
             let reply = machine.ask(Command::Queue(QueueCommand::Declare {
                 connection: None,
@@ -80,22 +104,54 @@ impl Topology {
                 &[EXCHANGE]
             };
             for source in sources {
-                let reply = machine.ask(Command::Topology(TopologyCommand::Bind {
-                    connection: None,
-                    source: Name::from(*source),
-                    destination: Destination::Queue(Name::from(&*queue.name)),
-                    key: Name::from(&*queue.name),
-                    arguments: Vec::new(),
-                }))?;
-                expect(&reply, matches!(reply, Reply::Done { .. }))?;
+                let destination = Destination::Queue(Name::from(&*queue.name));
+                bind(machine, source, destination, &queue.name)?;
             }
         }
-        Ok(())
+        match self.queues.last() {
+            Some(last) if self.is_routed => {
+                let last = Destination::Queue(Name::from(&*last.name));
+                bind(machine, ELSEWHERE, last, "")
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn names(&self) -> Vec<&str> {
         self.queues.iter().map(|queue| &*queue.name).collect()
     }
+}
+
+fn declare_exchange(
+    machine: &Machine,
+    (name, kind): (&str, &str),
+    arguments: Vec<(Name, Value)>,
+) -> Result<(), String> {
+    let reply = machine.ask(Command::Topology(TopologyCommand::ExchangeDeclare {
+        name: Name::from(name),
+        kind: Name::from(kind),
+        durable: true,
+        auto_delete: false,
+        internal: false,
+        arguments,
+    }))?;
+    expect(&reply, matches!(reply, Reply::ExchangeDeclared { .. }))
+}
+
+fn bind(
+    machine: &Machine,
+    source: &str,
+    destination: Destination,
+    key: &str,
+) -> Result<(), String> {
+    let reply = machine.ask(Command::Topology(TopologyCommand::Bind {
+        connection: None,
+        source: Name::from(source),
+        destination,
+        key: Name::from(key),
+        arguments: Vec::new(),
+    }))?;
+    expect(&reply, matches!(reply, Reply::Done { .. }))
 }
 
 fn expect(reply: &Reply, is_so: bool) -> Result<(), String> {
@@ -183,6 +239,16 @@ fn widen(random: &mut Random, arguments: &mut Vec<(Name, Value)>) {
     if is_classic && random.one_in(3) {
         let priorities = 1 + i64::try_from(random.below(9)).unwrap();
         arguments.push((Name::from("x-max-priority"), Value::Long(priorities)));
+    }
+}
+
+/// Lets what dies in a queue go through an exchange of another type: it comes to the same queue.
+fn reroute(random: &mut Random, arguments: &mut [(Name, Value)]) {
+    let exchange = [EXCHANGE, TOPICS, HEADERS, ""][usize::try_from(random.below(4)).unwrap()];
+    for (key, value) in arguments {
+        if key == "x-dead-letter-exchange" {
+            *value = text(exchange);
+        }
     }
 }
 

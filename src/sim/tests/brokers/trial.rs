@@ -45,10 +45,13 @@ pub(super) enum Fault {
     Arguments,
     /// Some messages are to be delivered later.
     Scheduled,
+    /// Messages and dead letters go through exchanges of several types and an alternate one; some messages have
+    /// more keys than one.
+    Routes,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 19] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::Cut,
         Self::Crash,
         Self::Disk,
@@ -68,10 +71,11 @@ impl Fault {
         Self::Subscriptions,
         Self::Arguments,
         Self::Scheduled,
+        Self::Routes,
     ];
 
     /// Those that happen of themselves.
-    pub(super) const HAPPENING: usize = Self::ALL.len() - 8;
+    pub(super) const HAPPENING: usize = Self::ALL.len() - 9;
 
     const fn bit(self) -> u32 {
         1 << self as u32
@@ -105,6 +109,7 @@ impl Trial {
                 Fault::Subscriptions => Random::new(seed ^ 0x0007_41a7).one_in(3),
                 Fault::Arguments => Random::new(seed ^ 0x0007_41a8).one_in(3),
                 Fault::Scheduled => Random::new(seed ^ 0x0007_41a9).one_in(3),
+                Fault::Routes => Random::new(seed ^ 0x0007_41aa).one_in(3),
                 _ => !random.one_in(3),
             };
             if has {

@@ -105,7 +105,7 @@ impl World {
         let mut random = Random::new(trial.seed);
         let clock = SimClock::new();
         let shape = MachineShape::of(trial, &mut random);
-        let topology = Topology::random(&mut random, trial.has(Fault::Arguments));
+        let topology = Topology::random(&mut random, trial);
         let machine = Machine::start(SimDisk::default(), shape, Arc::clone(&clock))?;
         topology.declare(&machine)?;
         let clients = (0..trial.clients).map(|number| {
@@ -446,7 +446,8 @@ impl World {
             | Fault::Selectors
             | Fault::Subscriptions
             | Fault::Arguments
-            | Fault::Scheduled => {}
+            | Fault::Scheduled
+            | Fault::Routes => {}
             Fault::Policy => self.change_policy()?,
             Fault::Queues => self.change_queue()?,
         }
