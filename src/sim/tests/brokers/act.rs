@@ -211,7 +211,7 @@ impl World {
         let sending = Sending {
             durable: header.durable == Some(true),
             copies,
-            all_enter: !is_copied || !self.trial.has(Fault::Queues),
+            all_enter: !is_copied || !self.trial.loses_queues(),
             subscribed: is_copied && cc.is_none() && self.trial.has(Fault::Subscriptions),
         };
         let id = self.ledger.send(sending);

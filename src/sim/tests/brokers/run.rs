@@ -18,6 +18,9 @@ const ROUNDS: u64 = 3_000;
 /// when time has passed.
 const LONG_WAIT_ROUNDS: u64 = 100;
 
+/// Rounds between two in which queues are declared anew that nobody had used for too long.
+const EXPIRED_ROUNDS: u64 = 20;
+
 /// Blocks read and left in one round, at most: each is there for somebody who then goes on.
 const PAGED_IN_ROUND: usize = 100_000;
 
@@ -70,7 +73,8 @@ impl World {
         self.topology.declare(&self.machine)?;
         self.let_redrives_end()?;
         for round in 0..ROUNDS {
-            if round == ROUNDS / 2 {
+            let expires = self.trial.has(Fault::Expires) && round % EXPIRED_ROUNDS == 0;
+            if round == ROUNDS / 2 || expires {
                 // A request to delete a queue may have been on its way when the faults ended.
                 self.topology.declare(&self.machine)?;
             }

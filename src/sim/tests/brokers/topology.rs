@@ -56,6 +56,10 @@ impl Topology {
                 if is_routed {
                     reroute(random, &mut arguments);
                 }
+                if trial.has(Fault::Expires) && random.one_in(3) {
+                    let expires_ms = 20 + i64::try_from(random.below(300)).unwrap();
+                    arguments.push((Name::from("x-expires"), Value::Long(expires_ms)));
+                }
                 arguments
             },
         });

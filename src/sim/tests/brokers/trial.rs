@@ -48,10 +48,12 @@ pub(super) enum Fault {
     /// Messages and dead letters go through exchanges of several types and an alternate one; some messages have
     /// more keys than one.
     Routes,
+    /// Some queues are deleted when nobody has used them for a while.
+    Expires,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 21] = [
         Self::Cut,
         Self::Crash,
         Self::Disk,
@@ -72,10 +74,11 @@ impl Fault {
         Self::Arguments,
         Self::Scheduled,
         Self::Routes,
+        Self::Expires,
     ];
 
     /// Those that happen of themselves.
-    pub(super) const HAPPENING: usize = Self::ALL.len() - 9;
+    pub(super) const HAPPENING: usize = Self::ALL.len() - 10;
 
     const fn bit(self) -> u32 {
         1 << self as u32
@@ -110,6 +113,7 @@ impl Trial {
                 Fault::Arguments => Random::new(seed ^ 0x0007_41a8).one_in(3),
                 Fault::Scheduled => Random::new(seed ^ 0x0007_41a9).one_in(3),
                 Fault::Routes => Random::new(seed ^ 0x0007_41aa).one_in(3),
+                Fault::Expires => Random::new(seed ^ 0x0007_41ab).one_in(4),
                 _ => !random.one_in(3),
             };
             if has {
@@ -126,6 +130,11 @@ impl Trial {
 
     pub(super) const fn has(self, fault: Fault) -> bool {
         self.faults & fault.bit() != 0
+    }
+
+    /// Whether a queue may be gone when a message for it comes.
+    pub(super) const fn loses_queues(self) -> bool {
+        self.has(Fault::Queues) || self.has(Fault::Expires)
     }
 
     pub(super) const fn with(self, fault: Fault) -> Self {

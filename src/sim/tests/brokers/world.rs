@@ -447,7 +447,8 @@ impl World {
             | Fault::Subscriptions
             | Fault::Arguments
             | Fault::Scheduled
-            | Fault::Routes => {}
+            | Fault::Routes
+            | Fault::Expires => {}
             Fault::Policy => self.change_policy()?,
             Fault::Queues => self.change_queue()?,
         }
