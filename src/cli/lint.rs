@@ -119,7 +119,8 @@ impl Definitions {
         let json = parse_object("the file", &text)?;
         // A file of one vhost does not name it.
         let format = json.get("rabbitmq_definition_format");
-        let is_of_one = format.and_then(Value::as_str) == Some("single_virtual_host");
+        let is_of_one =
+            format.and_then(Value::as_str) == Some("single_virtual_host") || names_no_vhost(&json);
         let vhost = is_of_one.then(|| Name::from(api.vhost()));
         Ok(Self { json, vhost })
     }
@@ -167,6 +168,14 @@ impl Definitions {
         let mut topology = self.topology(undeliverable)?;
         Ok(Report::of(&mut topology, target).to_json())
     }
+}
+
+/// Whether the items of definitions name no vhost: an older RabbitMQ writes those of one vhost so.
+fn names_no_vhost(json: &Value) -> bool {
+    let kinds = ["queues", "exchanges", "bindings", "policies"];
+    let lists = kinds.iter().filter_map(|kind| json.get(kind)?.as_array());
+    let mut items = lists.flatten().peekable();
+    items.peek().is_some() && items.all(|item| item.get("vhost").is_none())
 }
 
 /// The path of what is asked of all vhosts, or of one.

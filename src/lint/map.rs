@@ -168,7 +168,8 @@ impl Map {
             comparisons_left: LINT_WORDS_COMPARED_MAX,
         };
         for queue in core.queues() {
-            map.arrive_alive(core, queue, (&bound, &dead_keys), &mut routed);
+            let above = map.above(core, queue, &bound);
+            map.arrive_alive(core, queue, (above, &dead_keys), &mut routed);
         }
         // Clients publish to a queue's name if no exchange leads there; but not to one that dead
         // letters are aimed at, unless they do not reach it.
@@ -177,6 +178,16 @@ impl Map {
         for queue in core.queues() {
             if !aimed_at.contains(&queue.name) {
                 map.arrive_by_name(queue);
+            }
+        }
+        map.let_die(core, &mut reached);
+        // An exchange may take what is published beside what comes back to it: two queues that are each bound
+        // to the dead-letter exchange of the other, one of which waits. Clients publish to the one that does not.
+        let is_new = |map: &Self, queue: &Queue| !map.in_queue.contains_key(&queue.id);
+        for queue in core.queues() {
+            if queue.settings.message_ttl_ms.is_none() && is_new(&map, queue) {
+                let above = map.all_above(core, queue, &bound);
+                map.arrive_alive(core, queue, (above, &dead_keys), &mut routed);
             }
         }
         map.let_die(core, &mut reached);
@@ -284,11 +295,10 @@ impl Map {
         &mut self,
         core: &Core,
         queue: &Queue,
-        (bound, dead_keys): (&Bound, &[Example]),
+        (above, dead_keys): (Above, &[Example]),
         routed: &mut Routed,
     ) {
         let router = core.router();
-        let above = self.above(core, queue, bound);
         let met = keys_met(core, queue, &above, &mut routed.comparisons_left);
         let own = above.keys.iter();
         let dead_keys = if above.takes_many { dead_keys } else { &[] };
@@ -324,33 +334,15 @@ impl Map {
         }
     }
 
-    /// The exchanges above a queue, and examples of the keys of the bindings between.
+    /// The exchanges above a queue that live messages pass, and examples of the keys of the bindings between.
     fn above(&self, core: &Core, queue: &Queue, bound: &Bound) -> Above {
-        let mut above = Above::default();
-        let mut below = vec![Destination::Queue(queue.name.clone())];
-        while let Some(destination) = below.pop() {
-            for binding in bound.get(&destination).into_iter().flatten() {
-                if self.is_only_for_the_dead(&binding.source) {
-                    continue;
-                }
-                if let Some(source) = core.router().exchange_named(&binding.source)
-                    && above.keys.len() < LINT_KEYS_TRIED_MAX
-                {
-                    let example = Example::of(source.spec.kind, &binding.key);
-                    above.takes_many |= example.made_up || source.spec.kind == ExchangeKind::Fanout;
-                    if example.made_up {
-                        above.patterns.insert(binding.key.clone());
-                    }
-                    above.keys.insert(example);
-                }
-                let sources = &mut above.sources;
-                if sources.len() < LINT_SOURCES_MAX && !sources.contains(&binding.source) {
-                    sources.push(binding.source.clone());
-                    below.push(Destination::Exchange(binding.source.clone()));
-                }
-            }
-        }
-        above
+        let is_alive = |source: &Name| !self.is_only_for_the_dead(source);
+        above(core, queue, bound, is_alive)
+    }
+
+    /// The same with those that are taken to have dead letters only.
+    fn all_above(&self, core: &Core, queue: &Queue, bound: &Bound) -> Above {
+        above(core, queue, bound, |_| true)
     }
 
     /// Keys by which dead-letter exchanges tell messages apart.
@@ -591,4 +583,33 @@ fn reasons(queue: &Queue) -> Vec<Reason> {
 /// Whether the queue has a length limit.
 pub(super) const fn is_bounded(queue: &Queue) -> bool {
     queue.settings.max_length.is_some() || queue.settings.max_length_bytes.is_some()
+}
+
+/// The exchanges above a queue that count, and examples of the keys of the bindings between.
+fn above(core: &Core, queue: &Queue, bound: &Bound, counts: impl Fn(&Name) -> bool) -> Above {
+    let mut above = Above::default();
+    let mut below = vec![Destination::Queue(queue.name.clone())];
+    while let Some(destination) = below.pop() {
+        for binding in bound.get(&destination).into_iter().flatten() {
+            if !counts(&binding.source) {
+                continue;
+            }
+            if let Some(source) = core.router().exchange_named(&binding.source)
+                && above.keys.len() < LINT_KEYS_TRIED_MAX
+            {
+                let example = Example::of(source.spec.kind, &binding.key);
+                above.takes_many |= example.made_up || source.spec.kind == ExchangeKind::Fanout;
+                if example.made_up {
+                    above.patterns.insert(binding.key.clone());
+                }
+                above.keys.insert(example);
+            }
+            let sources = &mut above.sources;
+            if sources.len() < LINT_SOURCES_MAX && !sources.contains(&binding.source) {
+                sources.push(binding.source.clone());
+                below.push(Destination::Exchange(binding.source.clone()));
+            }
+        }
+    }
+    above
 }

@@ -44,21 +44,31 @@ pub enum Target {
     Rabbitmq,
 }
 
-/// Looks at a topology. Findings come sorted: the worst first, then by rule and object.
-pub fn lint(sandbox: &mut Sandbox, target: Target) -> Vec<Finding> {
+/// What was found in a topology.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The worst first, then by rule and object.
+    pub(crate) findings: Vec<Finding>,
+    /// How many are silenced, and not among them.
+    pub(crate) silenced: usize,
+    /// How many were too many.
+    pub(crate) left_out: usize,
+}
+
+/// Looks at a topology.
+pub(crate) fn lint(sandbox: &mut Sandbox, target: Target, silences: &[Silence]) -> Found {
     let map = Map::draw(sandbox.core());
     let loops = rules::find_loops(sandbox.core(), &map);
-    let mut findings = find(sandbox.core(), &map, &loops, target);
-    witness::testify(sandbox, &mut findings);
-    findings
+    let mut found = find(sandbox.core(), (&map, &loops), target, silences);
+    witness::testify(sandbox, &mut found.findings);
+    found
 }
 
 /// How many findings of each rule there are; no witness is tried.
 pub(crate) fn count(core: &Core, silences: &[Silence]) -> Vec<(Rule, u64)> {
     let map = Map::draw(core);
     let loops = rules::find_loops(core, &map);
-    let mut findings = find(core, &map, &loops, Target::Coroner);
-    findings.retain(|finding| !silences.iter().any(|silence| silence.covers(finding)));
+    let findings = find(core, (&map, &loops), Target::Coroner, silences).findings;
     let counts = Rule::ALL.into_iter().map(|rule| {
         let of_rule = findings.iter().filter(|finding| finding.rule == rule);
         (rule, of_rule.count() as u64)
@@ -67,10 +77,17 @@ pub(crate) fn count(core: &Core, silences: &[Silence]) -> Vec<(Rule, u64)> {
 }
 
 /// What the rules find on a map; no witness is tried.
-fn find(core: &Core, map: &Map, loops: &[Loop], target: Target) -> Vec<Finding> {
+fn find(core: &Core, (map, loops): (&Map, &[Loop]), target: Target, silences: &[Silence]) -> Found {
     let mut findings = rules::all(core, map, loops, target);
     sort_by(&mut findings, |a, b| a.order().cmp(&b.order()));
     findings.dedup_by(|a, b| a.order() == b.order());
+    let all = findings.len();
+    findings.retain(|finding| !silences.iter().any(|silence| silence.covers(finding)));
+    let told = findings.len();
     findings.truncate(limits::LINT_FINDINGS_MAX);
-    findings
+    Found {
+        silenced: all - told,
+        left_out: told - findings.len(),
+        findings,
+    }
 }

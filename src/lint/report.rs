@@ -29,6 +29,8 @@ pub struct Report {
     pub findings: Vec<(Name, Finding)>,
     /// Findings that the global parameter `lint` silences.
     pub silenced: usize,
+    /// Findings beyond the worst 10,000 of each vhost.
+    pub left_out: usize,
     /// Items of the definitions that could not be looked at.
     pub not_read: Vec<NotRead>,
 }
@@ -58,15 +60,25 @@ impl Silence {
         let ignored = value.get("ignore").and_then(Json::as_array);
         let ignored = ignored.ok_or_else(|| wrong("the field 'ignore' must be an array"))?;
         let silences = ignored.iter().map(|one| {
-            let text = |field: &str| one.get(field).and_then(Json::as_str).map(str::to_owned);
-            let rule = text("rule").ok_or_else(|| wrong("the field 'rule' must be a text"))?;
+            let known = ["rule", "object", "why"];
+            let fields = one.as_object().into_iter().flatten();
+            let mut unknown = fields.filter(|(field, _)| !known.contains(&field.as_str()));
+            if let Some((field, _)) = unknown.next() {
+                return Err(wrong(&format!("there is no field '{field}'")));
+            }
+            let text = |field: &str| match one.get(field) {
+                None | Some(Json::Null) => Ok(None),
+                Some(Json::String(text)) => Ok(Some(text.clone())),
+                Some(_) => Err(wrong(&format!("the field '{field}' must be a text"))),
+            };
+            let rule = text("rule")?.ok_or_else(|| wrong("the field 'rule' is missing"))?;
             if !Rule::ALL.iter().any(|known| known.as_str() == rule) {
                 return Err(wrong(&format!("there is no rule '{rule}'")));
             }
             Ok(Self {
                 rule,
-                object: text("object"),
-                why: text("why").unwrap_or_default(),
+                object: text("object")?,
+                why: text("why")?.unwrap_or_default(),
             })
         });
         silences.collect()
@@ -87,17 +99,13 @@ impl Report {
             ..Self::default()
         };
         for (vhost, sandbox) in &mut topology.vhosts {
-            for finding in lint(sandbox, target) {
-                if topology
-                    .silences
-                    .iter()
-                    .any(|silence| silence.covers(&finding))
-                {
-                    report.silenced += 1;
-                } else {
-                    report.findings.push((vhost.clone(), finding));
-                }
-            }
+            let found = lint(sandbox, target, &topology.silences);
+            report.silenced += found.silenced;
+            report.left_out += found.left_out;
+            let its = found.findings.into_iter();
+            report
+                .findings
+                .extend(its.map(|finding| (vhost.clone(), finding)));
         }
         report.sort();
         report
@@ -108,6 +116,7 @@ impl Report {
         self.findings.extend(other.findings);
         self.sort();
         self.silenced += other.silenced;
+        self.left_out += other.left_out;
         self.not_read.extend(other.not_read);
     }
 
@@ -165,6 +174,7 @@ impl Report {
             "warnings": self.count(Severity::Warning),
             "infos": self.count(Severity::Info),
             "silenced": self.silenced,
+            "left_out": self.left_out,
             "not_read": not_read.collect::<Vec<_>>(),
         })
     }
@@ -220,6 +230,13 @@ pub fn text(report: &Json) -> String {
         counted(count("infos"), "info"),
         count("silenced"),
     );
+    if count("left_out") > 0 {
+        let _ = writeln!(
+            text,
+            "the worst are told; {} more are left out",
+            count("left_out")
+        );
+    }
     text
 }
 

@@ -94,6 +94,7 @@ answer! {
         pub warnings: Count,
         pub infos: Count,
         pub silenced: Count,
+        pub left_out: Count,
     }
 
     /// A finding with what shows it and what mends it.

@@ -77,7 +77,8 @@ impl Admin {
         }
     }
 
-    /// The findings that the global parameter `lint` silences.
+    /// The findings that the global parameter `lint` silences: none if it is not as it should be, as by an
+    /// import. Whoever sets it is told.
     ///
     /// 400: it is not as it should be.
     pub(super) fn silences(&self) -> Result<Vec<Silence>, Refusal> {
@@ -119,13 +120,13 @@ impl Admin {
         counts.collect()
     }
 
-    /// Nothing is found where it cannot be looked at: the vhost was deleted, or the parameter that
-    /// silences is not as it should be, which the linter itself says.
+    /// Nothing is found where it cannot be looked at, since the vhost was deleted.
     fn count_findings(&self, vhost: &Name) -> Counts {
         let copied = self.copy_topology(vhost, None, self.undeliverable());
-        let (Ok(copied), Ok(silences)) = (copied, self.silences()) else {
+        let Ok(copied) = copied else {
             return Counts::new();
         };
+        let silences = self.silences().unwrap_or_default();
         let Some(sandbox) = copied.topology.vhosts.get(vhost) else {
             return Counts::new();
         };
@@ -187,7 +188,11 @@ impl Admin {
         let figures = self.figures(vhost)?;
         let now = self.shared().clock.now();
         let figures = Some((now.wall, figures));
-        let mut graph = Graph::of(sandbox.core(), &self.silences()?, figures);
+        let mut graph = Graph::of(
+            sandbox.core(),
+            &self.silences().unwrap_or_default(),
+            figures,
+        );
         let Some((queue, hops)) = around else {
             graph.summarize();
             return Ok(graph);

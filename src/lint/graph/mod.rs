@@ -136,8 +136,7 @@ impl Graph {
     ) -> Self {
         let map = Map::draw(core);
         let loops = rules::find_loops(core, &map);
-        let mut findings = find(core, &map, &loops, Target::Coroner);
-        findings.retain(|finding| !silences.iter().any(|silence| silence.covers(finding)));
+        let findings = find(core, (&map, &loops), Target::Coroner, silences).findings;
         let (as_of, figures) = figures.unzip();
         build::Building::new(core, &map, figures).finish(as_of, &loops, &findings)
     }

@@ -51,6 +51,11 @@ pub(in crate::lint) fn find_all(core: &Core, map: &Map) -> Vec<Loop> {
         let by_itself = |_first: bool, reason: Reason| reason != Reason::Rejected;
         let path = find(map, queue.id, &by_itself, &mut visits_left);
         tell(Rule::LoopByItself, queue.id, path);
+    }
+    // Consumers reject where they consume: rather not in a queue in which messages wait for their time.
+    let waits = |queue: &&Queue| queue.settings.message_ttl_ms.is_some();
+    let first = core.queues().filter(|queue| !waits(queue));
+    for queue in first.chain(core.queues().filter(waits)) {
         let by_reject = |first: bool, reason: Reason| !first || reason == Reason::Rejected;
         let path = find(map, queue.id, &by_reject, &mut visits_left);
         tell(Rule::LoopByRejects, queue.id, path);

@@ -83,7 +83,10 @@ fn keys_lead_nowhere(
     let lost = if named.is_empty() { made_up } else { named };
     let keys = lost.iter();
     let keys = keys.filter_map(|step| Some((step.way.as_ref()?.keys.first()?, *step)));
-    let mut keys: Sorted<&Name, &Step> = Sorted::of(keys.collect());
+    let mut keys: Vec<(&Name, &Step)> = keys.collect();
+    // Of equal keys the last one counts: a rejection, which comes first, can be tried.
+    keys.reverse();
+    let mut keys = Sorted::of(keys);
     if is_guess && bound.len() > 1 {
         keys.retain(|key| !is_lost_alive(core, map, exchange, key));
     }

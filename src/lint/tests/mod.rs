@@ -6,8 +6,9 @@ mod worlds;
 
 use serde_json::{Value as Json, json};
 
-use super::{Report, Rule, Target, Topology, sarif, text};
+use super::{Report, Rule, Silence, Target, Topology, sarif, text};
 use crate::base::Name;
+use crate::base::limits::LINT_FINDINGS_MAX;
 use crate::broker::Declared;
 use crate::broker::arguments::OnUndeliverable;
 
@@ -444,6 +445,106 @@ fn a_silenced_finding_is_counted_and_not_told() {
         wrong.why.contains("there is no rule 'DL999'"),
         "{}",
         wrong.why
+    );
+}
+
+/// What was silenced filled the report, and the rest was cut off.
+#[test]
+fn what_is_silenced_leaves_its_place_to_what_is_not() {
+    let mut queues: Vec<Json> = (0..=LINT_FINDINGS_MAX)
+        .map(|number| {
+            queue(
+                &format!("q{number}"),
+                json!({"x-dead-letter-exchange": "missing"}),
+            )
+        })
+        .collect();
+    queues.push(queue("old", json!({"x-message-ttl": 1000})));
+    let mut definitions = json!({"queues": queues});
+    let report = looked(&definitions, Target::Coroner);
+    assert_eq!(report["left_out"], json!(2));
+    assert!(text(&report).ends_with("2 more are left out\n"));
+    definitions["global_parameters"] =
+        json!([{"name": "lint", "value": {"ignore": [{"rule": "DL001"}]}}]);
+    let report = looked(&definitions, Target::Coroner);
+    assert_eq!(
+        told(&report),
+        ["DL006 warning old: dropped (no_dead_letter_exchange)"]
+    );
+    assert_eq!(report["left_out"], json!(0));
+}
+
+#[test]
+fn a_silence_with_a_mistake_does_not_silence_everything() {
+    for (one, expect) in [
+        (
+            json!({"rule": "DL001", "objekt": "a"}),
+            "there is no field 'objekt'",
+        ),
+        (
+            json!({"rule": "DL001", "object": ["a"]}),
+            "the field 'object' must be a text",
+        ),
+        (json!({"object": "a"}), "the field 'rule' is missing"),
+    ] {
+        let refused = Silence::read(&json!({"ignore": [one]})).unwrap_err();
+        assert!(refused.why.contains(expect), "{}", refused.why);
+    }
+}
+
+/// Both exchanges are dead-letter exchanges, and clients publish to one of them: this was two errors.
+#[test]
+fn a_retry_by_two_exchanges_loses_nothing() {
+    let definitions = json!({
+        "exchanges": [exchange("work", "direct"), exchange("retry", "direct")],
+        "queues": [
+            queue("orders", json!({"x-dead-letter-exchange": "retry"})),
+            queue("orders.retry", json!({"x-dead-letter-exchange": "work", "x-message-ttl": 5000})),
+        ],
+        "bindings": [
+            binding("work", "orders", "order.new"),
+            binding("retry", "orders.retry", "order.new"),
+        ],
+    });
+    check(&definitions, &["DL005 info orders"]);
+}
+
+/// It was a warning if the waiting queue came first by its name.
+#[test]
+fn a_retry_is_one_whatever_its_queues_are_called() {
+    for wait in ["orders.wait", "delay.orders"] {
+        let definitions = json!({
+            "queues": [
+                queue("orders", json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": wait})),
+                queue(wait, json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders",
+                    "x-message-ttl": 5000})),
+            ],
+        });
+        check(&definitions, &["DL005 info orders"]);
+    }
+}
+
+/// Of the deaths that lead nowhere one that can be tried is shown.
+#[test]
+fn keys_that_lead_nowhere_are_shown_by_a_rejection() {
+    let definitions = json!({
+        "exchanges": [exchange("shop", "direct"), exchange("dead", "direct")],
+        "queues": [
+            queue("orders", json!({"x-dead-letter-exchange": "dead", "x-max-length": 100_000})),
+            queue("failed", json!({"x-max-length": 100, "x-overflow": "reject-publish"})),
+        ],
+        "bindings": [
+            binding("shop", "orders", "order.new"),
+            binding("shop", "orders", "order.old"),
+            binding("dead", "failed", "order.new"),
+        ],
+    });
+    let report = looked(&definitions, Target::Coroner);
+    let told = told(&report);
+    assert!(
+        told.iter()
+            .any(|told| told.starts_with("DL003 error orders: dropped")),
+        "{told:?}"
     );
 }
 

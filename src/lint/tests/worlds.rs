@@ -181,7 +181,7 @@ fn messages_are_lost_only_where_a_finding_says_so_and_every_witness_of_a_loss_is
         let mut random = Random::new(seed);
         let definitions = topology(&mut random);
         let mut sandbox = sandbox(&definitions);
-        let findings = lint(&mut sandbox, Target::Coroner);
+        let findings = lint(&mut sandbox, Target::Coroner, &[]).findings;
         for finding in findings.iter().filter(|finding| is_for_loss(finding.rule)) {
             let witness = finding.witness.as_ref();
             let Some(outcome) = witness.and_then(|witness| witness.outcome.as_ref()) else {

@@ -232,6 +232,7 @@ const LINT: &[Field] = &[
     ("warnings", "integer"),
     ("infos", "integer"),
     ("silenced", "integer"),
+    ("left_out", "integer"),
     ("not_read", "array"),
 ];
 const GRAPH: &[Field] = &[

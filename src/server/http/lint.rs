@@ -7,7 +7,7 @@ use super::aside::aside;
 use super::reply::Reply;
 use crate::base::Name;
 use crate::broker::arguments::OnUndeliverable;
-use crate::lint::{Report, Target};
+use crate::lint::{NotRead, Report, Target};
 use crate::management::http::{Endpoint, Failure};
 use crate::server::admin::Admin;
 
@@ -59,8 +59,14 @@ pub(super) async fn lint(call: &Call<'_>, endpoint: Endpoint) -> Result<Reply, F
 
 impl Wanted {
     fn report(self) -> Result<Reply, Failure> {
-        let silences = self.admin.silences()?;
         let mut all = Report::default();
+        let silences = self.admin.silences().unwrap_or_else(|refusal| {
+            all.not_read.push(NotRead {
+                item: "the global parameter 'lint'".to_owned(),
+                why: refusal.why,
+            });
+            Vec::new()
+        });
         for vhost in &self.vhosts {
             let more = self.more.as_ref();
             let copied = self.admin.copy_topology(vhost, more, self.undeliverable);

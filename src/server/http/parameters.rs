@@ -14,6 +14,7 @@ use super::reply::Reply;
 use super::users::{change, remove};
 use super::work::failed;
 use crate::broker::registry::VhostLimits;
+use crate::lint::{PARAMETER, Silence};
 use crate::management::http::json::{topology, users};
 use crate::management::http::{Failure, Fields, Listing};
 use crate::management::{Change, VhostLimit};
@@ -237,10 +238,17 @@ pub(super) fn global_get(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::Json(global_json(&name, value)))
 }
 
-/// `PUT /api/global-parameters/NAME`. All are kept and exported; none has an effect.
+/// `PUT /api/global-parameters/NAME`. All are kept and exported; none has an effect but `lint`, which
+/// silences findings.
 pub(super) async fn global_put(call: &Call<'_>) -> Result<Reply, Failure> {
     let fields = call.fields()?;
     fields.require(&["value"])?;
+    if let Some(value) = fields
+        .get("value")
+        .filter(|_| call.params.get("name") == PARAMETER)
+    {
+        Silence::read(value)?;
+    }
     let value = fields.get("value").map(Value::to_string);
     let set = Change::GlobalParameterPut {
         name: call.params.get("name"),

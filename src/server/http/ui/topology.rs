@@ -74,6 +74,7 @@ pub(super) async fn graph(visit: &Visit<'_>) -> Result<GraphPage, Failure> {
 /// `/ui/lint`.
 pub(super) async fn lint(visit: &Visit<'_>) -> Result<LintPage, Failure> {
     let mut report = LintAnswer::of(visit.get("/api/lint", "").await?);
+    report.left_out.0 += report.findings.len().saturating_sub(PAGE_FINDINGS_MAX) as u64;
     report.findings.truncate(PAGE_FINDINGS_MAX);
     let mut frame = visit.frame("Lint", Place::Lint);
     frame.every_ms = Some(EVERY_MS);
