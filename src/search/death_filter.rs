@@ -229,7 +229,8 @@ impl DeathFilter {
     /// Whether the parts about the latest death hold.
     fn fits_death(&self, candidate: &Candidate<'_>) -> bool {
         let history = candidate.message.history();
-        let redriven = history.is_some_and(|history| history.was_redriven());
+        let redriven = history.is_some_and(|history| history.was_redriven())
+            || candidate.message.redrives().is_some();
         let fits = self.redriven.is_none_or(|wanted| wanted == redriven)
             && self.causes.allow(Some(candidate.cause()));
         if !fits || !self.asks_for_death() {

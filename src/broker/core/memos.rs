@@ -23,6 +23,11 @@ pub(super) struct Memos {
 struct Import(ImportMark, Lsn);
 
 impl Memos {
+    /// The queues that imports went to.
+    pub(super) fn imported_to(&self) -> impl Iterator<Item = QueueId> {
+        self.imports.values().map(|Import(mark, _)| mark.queue)
+    }
+
     /// The memos as facts of a checkpoint: notes on queues that a start keeps.
     pub(super) fn facts(&self, is_kept: impl Fn(QueueId) -> bool) -> impl Iterator<Item = Fact> {
         let imports = self.imports.values();

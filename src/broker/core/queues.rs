@@ -166,6 +166,16 @@ impl Core {
         self.options.settings_of(name, settings)
     }
 
+    /// Passes the ids of queues that a start does not keep, and that redrives and imports name: no other queue is
+    /// taken for one of them.
+    pub(super) fn pass_queue_ids(&mut self) {
+        let sources = self.redrives().map(|job| job.source);
+        let named = sources.chain(self.memos.imported_to()).max();
+        if let Some(last) = named {
+            self.next_queue = self.next_queue.max(last.0.saturating_add(1));
+        }
+    }
+
     /// Adds a queue with these settings; `arguments` are parsed, and kept as given.
     pub(super) fn add_queue(
         &mut self,

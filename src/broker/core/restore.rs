@@ -175,6 +175,7 @@ impl Restoring {
         let core = &mut self.core;
         let queues = core.queues.iter().map(|(_, queue)| &**queue);
         core.deaths.restored(&mut core.counters, queues);
+        self.core.pass_queue_ids();
         self.core.restart_redrives(self.now);
         for id in self.core.names.values().copied().collect::<Vec<_>>() {
             self.core.schedule(id);

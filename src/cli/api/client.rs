@@ -343,6 +343,9 @@ impl Api {
                 FailureKind::NoUser,
                 format!("there is no {}", path.in_words()),
             ),
+            404 if reason.starts_with("message_not_found") => {
+                told(FailureKind::NotFound, reason.to_owned())
+            }
             404 => told(
                 FailureKind::NotFound,
                 format!("there is no {} ({reason})", path.in_words()),

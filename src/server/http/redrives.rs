@@ -7,7 +7,7 @@ use super::aside::aside;
 use super::listings::Objects;
 use super::reply::Reply;
 use super::rights::require;
-use super::scan::may_ask_for_users;
+use super::scan::{may_ask_for_users, scanning};
 use super::work::{failed, refused};
 use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
 use crate::base::limits::REDRIVE_DRY_RUN_MS_MAX;
@@ -208,7 +208,7 @@ async fn foresee(
 ) -> Result<RedriveForecast, Failure> {
     let (vhost, rights, spec) = (call.vhost()?, rights(call), spec.clone());
     let (clock, store) = (call.shared.clock, call.shared.node.store.clone());
-    aside(move || {
+    scanning(move || {
         let until = clock.now().mono.plus(REDRIVE_DRY_RUN_MS_MAX);
         let is_late = || clock.now().mono > until;
         let place = (&*vhost, store.as_deref());

@@ -68,6 +68,9 @@ impl Core {
         job.awaits_block = false;
         let next = match job.kept.state {
             RedriveState::Running | RedriveState::Waiting => self.redrive_some(turn, &mut job),
+            RedriveState::Paused if !self.queues.contains_key(&job.kept.source) => {
+                Next::End(RedriveState::Failed, Some(RedriveCause::SourceGone))
+            }
             RedriveState::Paused => Next::Woken,
             _ => {
                 Self::look_at_ended(turn.now, &mut job);

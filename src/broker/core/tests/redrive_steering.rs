@@ -256,6 +256,39 @@ fn a_source_that_is_deleted_ends_it_and_a_target_that_is_not_there_is_passed() {
     assert_eq!(state(&s, "k"), failed);
 }
 
+/// The next queue that was declared had the id of the one that was gone, and the job took its messages.
+#[test]
+fn a_paused_redrive_of_a_queue_that_a_restart_does_not_keep_touches_no_other() {
+    let mut s = shop();
+    let declare = |s: &mut Scenario, name: &str, durable: bool| {
+        let reply = s.apply(Command::Queue(QueueCommand::Declare {
+            connection: Some(CONNECTION),
+            name: Name::from(name),
+            durable,
+            exclusive: false,
+            auto_delete: false,
+            arguments: Vec::new(),
+        }));
+        assert!(matches!(reply, Reply::QueueDeclared { created: true, .. }));
+    };
+    declare(&mut s, "passing", false);
+    let slow = RedriveSpec {
+        rate_milli: Some(100),
+        ..spec("passing", RedriveTarget::Queue(Name::from("work")))
+    };
+    s.publish_all("passing", &["x", "y"]);
+    begin(&mut s, "j", slow);
+    steer(&mut s, "j", Steering::Pause);
+    let source = job(&s, "j").source;
+    s.core = restored(&s.records.clone(), &s);
+    declare(&mut s, "another", true);
+    let another = s.core.queue("another").unwrap().id;
+    assert!(another > source, "{another:?} {source:?}");
+    s.pass(1);
+    let failed = (RedriveState::Failed, Some(RedriveCause::SourceGone));
+    assert_eq!(state(&s, "j"), failed);
+}
+
 #[test]
 fn rights_are_those_that_the_user_has_at_the_time() {
     let mut s = shop();
