@@ -186,7 +186,7 @@ impl Map {
         let is_new = |map: &Self, queue: &Queue| !map.in_queue.contains_key(&queue.id);
         for queue in core.queues() {
             if queue.settings.message_ttl_ms.is_none() && is_new(&map, queue) {
-                let above = map.all_above(core, queue, &bound);
+                let above = above(core, queue, &bound, |_| true);
                 map.arrive_alive(core, queue, (above, &dead_keys), &mut routed);
             }
         }
@@ -338,11 +338,6 @@ impl Map {
     fn above(&self, core: &Core, queue: &Queue, bound: &Bound) -> Above {
         let is_alive = |source: &Name| !self.is_only_for_the_dead(source);
         above(core, queue, bound, is_alive)
-    }
-
-    /// The same with those that are taken to have dead letters only.
-    fn all_above(&self, core: &Core, queue: &Queue, bound: &Bound) -> Above {
-        above(core, queue, bound, |_| true)
     }
 
     /// Keys by which dead-letter exchanges tell messages apart.

@@ -522,13 +522,32 @@ impl Core {
         mut left: u32,
         (failure, suspected): (Option<Box<Failure>>, bool),
     ) {
+        // What others hold is passed step by step, too: it may be a million of messages.
+        let mut blocks = SLICE;
         for _ in 0..SLICE {
             let Some(queue) = self.queues.get_mut(&id) else {
                 return; // deleted meanwhile, with all in it
             };
-            let Some(position) = queue.messages.held_by(holder, from) else {
-                return invariant!(broken, "a consumer that is gone held as much as it counted");
+            let position = match queue.messages.find_held(from, &mut blocks) {
+                Ok(position) => position,
+                Err(Some(next)) => {
+                    turn.budget = turn.budget.saturating_sub(1);
+                    from = next;
+                    break;
+                }
+                Err(None) => {
+                    return invariant!(
+                        broken,
+                        "a consumer that is gone held as much as it counted"
+                    );
+                }
             };
+            let slot = queue.messages.slot(position);
+            if slot.is_none_or(|slot| slot.holder != holder) {
+                turn.budget = turn.budget.saturating_sub(1);
+                from = Position(position.0 + 1);
+                continue;
+            }
             // With too many suspects the rest counts as failed, as without isolation.
             let suspected = suspected && queue.selecting.suspect(position);
             let returned = Requeued {

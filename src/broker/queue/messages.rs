@@ -542,7 +542,8 @@ impl Messages {
         Err(None)
     }
 
-    /// The next message of a holder at or behind a position.
+    /// The next message of a holder at or behind a position, for simulations: all that others hold is passed.
+    #[cfg(any(test, feature = "internals"))]
     pub fn held_by(&self, holder: HolderId, from: Position) -> Option<Position> {
         self.search(MessageState::Held, from, |block, at| {
             block.slot(at).is_some_and(|slot| slot.holder == holder)

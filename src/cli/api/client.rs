@@ -344,7 +344,7 @@ impl Api {
                 format!("there is no {}", path.in_words()),
             ),
             404 if reason.starts_with("message_not_found") => {
-                told(FailureKind::NotFound, reason.to_owned())
+                told(FailureKind::NotFound, reason.clone())
             }
             404 => told(
                 FailureKind::NotFound,

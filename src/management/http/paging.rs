@@ -216,7 +216,12 @@ impl Listing {
             None => return Value::Null,
             Some(path) => path.split('.').map(str::to_owned).collect(),
         };
-        at(object, &path).cloned().unwrap_or(Value::Null)
+        match at(object, &path) {
+            // What is in them has no order, and may be large.
+            Some(Value::Array(_)) => Value::Array(Vec::new()),
+            Some(Value::Object(_)) => Value::Object(Map::new()),
+            plain => plain.cloned().unwrap_or(Value::Null),
+        }
     }
 }
 

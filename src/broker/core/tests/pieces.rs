@@ -511,3 +511,28 @@ fn a_listing_passes_a_bounded_number_of_blocks_without_what_is_looked_for() {
     assert_eq!(found.len(), 1);
     assert!((3..=4).contains(&pieces), "{pieces}");
 }
+
+/// Whoever left held the last of a million messages: all before it were passed under one hold of the lock, a second long.
+#[test]
+fn what_others_hold_is_passed_in_pieces_when_a_consumer_goes() {
+    const OTHERS: u64 = 2_000;
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    for number in 0..=OTHERS {
+        s.publish("q", &draft(&number.to_string()));
+    }
+    s.take(1, "q", OTHERS);
+    let last = s.consumer(2, "q");
+    s.credit(last, 1);
+    assert_eq!(s.counts("q"), (0, OTHERS + 1, 0));
+    let detach = Command::ConsumerDetach { consumer: last };
+    let (now, effects) = (s.now, &mut s.effects);
+    s.core.apply_alone(now, detach, effects);
+    let mut pieces = 0;
+    while s.core.has_work() {
+        s.core.work_one(s.now, &mut s.effects);
+        pieces += 1;
+    }
+    assert_eq!(s.counts("q"), (1, OTHERS, 0));
+    assert!(pieces > OTHERS / SLICE as u64, "{pieces}");
+}
