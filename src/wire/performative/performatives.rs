@@ -548,7 +548,7 @@ pub(super) fn consumer_error(reader: &mut Reader<'_>) -> Result<Error, Performat
 
         fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
             Ok(Self(Error {
-                condition: Symbol::from(&*list.required("condition", any_text)?),
+                condition: Symbol::from(&*list.required("condition", condition)?),
                 description: list.lenient(any_text)?,
                 info: list.lenient(read_fields)?.map(Box::new),
             }))
@@ -559,6 +559,16 @@ pub(super) fn consumer_error(reader: &mut Reader<'_>) -> Result<Error, Performat
         }
     }
     composite::read(reader.raw()?).map(|Lenient(error)| error)
+}
+
+/// Reads a symbol, or a string that could be one.
+fn condition(reader: &mut Reader<'_>) -> Result<String, DecodeError> {
+    let text = any_text(reader)?;
+    if text.is_ascii() {
+        Ok(text)
+    } else {
+        Err(DecodeError::NotAscii { at: 0 })
+    }
 }
 
 /// Reads a string, or a symbol.
