@@ -81,9 +81,6 @@ pub(super) struct Link {
 pub(super) struct Sender {
     /// Messages taken since the attach, drained credit included: the base of cumulative limits.
     pub(super) taken: u64,
-    /// Nothing was left when the credit was drained last, and there was none since. How much waits for credit is
-    /// not known otherwise. [AMQP 2.7.4]
-    pub(super) is_drained: bool,
     /// Messages that wait to be encoded; of the first some frames may be encoded.
     pub(super) waiting: VecDeque<QueuedMessage>,
     /// Whether the link is in the ring of those with messages to send.
@@ -211,7 +208,9 @@ impl Link {
             handle,
             delivery_count: knows_count.then_some(self.delivery_count),
             link_credit: Some(self.credit),
-            available: (sends && self.sender.is_drained).then_some(0),
+            // Choice: how much waits for credit is not known here, and 0 is what RabbitMQ writes, which
+            // knows more only of some queues.
+            available: sends.then_some(0),
             drain: self.drain,
             acquires: false,
         }

@@ -84,7 +84,6 @@ impl Connection {
             return;
         };
         state.take_credit(flow, initial);
-        state.sender.is_drained = false;
         let limit = state.limit();
         let drain = flow.drain;
         if echo && !drain {
@@ -203,7 +202,6 @@ impl Connection {
         link.credit -= credit;
         link.delivery_count = link.delivery_count.plus(credit);
         link.sender.taken += u64::from(credit);
-        link.sender.is_drained = true;
         session.queue_flow(handle.handle);
         mark_dirty(dirty, session);
     }
