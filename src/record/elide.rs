@@ -24,7 +24,7 @@ mod tests;
 use super::encode::Stored;
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::memo::MemoFact;
-use crate::broker::publisher_link::PublisherLinkFact;
+use crate::broker::publisher_link::{KeptDelivery, PublisherLinkFact};
 use crate::broker::{Body, Entry, Fact, Facts, Record, Renamed, Renames};
 use crate::store::{Amended, Appending};
 
@@ -500,6 +500,9 @@ impl Stored {
     /// Removes one position, as [`Stored::strike`] does, of a message that is in another record from now on:
     /// with its body go the facts that say of the message that it is somewhere.
     fn move_out(&mut self, queue: QueueId, position: Position) -> ((Struck, Facts), Amended) {
+        if self.facts().iter().any(needs_its_message) {
+            return ((Struck::Nothing, Facts::new()), Amended::Kept);
+        }
         let is_told = self.facts().iter().any(follows_its_message);
         if is_told && self.entries().is_some_and(|entries| entries.len() > 1) {
             // That the message is somewhere is true here, of all of its copies.
@@ -522,12 +525,20 @@ impl Stored {
     }
 }
 
+/// Whether a fact is true only with what its record inserts, so that the insertion cannot go to a later record,
+/// which may not become durable: that the message left another place, how far an import came (a later line says
+/// that of this one, too), and which deliveries were settled before (their tags may be in use again).
+fn needs_its_message(fact: &Fact) -> bool {
+    let settles = |decided: &KeptDelivery| !decided.settled.is_empty();
+    is_removal(fact)
+        || matches!(fact, Fact::Memo(MemoFact::Imported(_)))
+        || matches!(fact, Fact::PublisherLink(PublisherLinkFact::Decided(decided)) if settles(decided))
+}
+
 /// Whether a fact says of a message that its record inserts that it is somewhere.
 const fn follows_its_message(fact: &Fact) -> bool {
     match fact {
-        Fact::Memo(MemoFact::Imported(_)) | Fact::PublisherLink(PublisherLinkFact::Decided(_)) => {
-            true
-        }
+        Fact::PublisherLink(PublisherLinkFact::Decided(_)) => true,
         Fact::Inserted { .. }
         | Fact::Removed { .. }
         | Fact::Returned { .. }
@@ -540,7 +551,8 @@ const fn follows_its_message(fact: &Fact) -> bool {
         | Fact::VhostDeaths(_)
         | Fact::Redrive(_)
         | Fact::Memo(
-            MemoFact::ImportForgotten { .. }
+            MemoFact::Imported(_)
+            | MemoFact::ImportForgotten { .. }
             | MemoFact::NoteSet(_)
             | MemoFact::NoteCleared { .. }
             | MemoFact::EventNumbers { .. },
