@@ -13,8 +13,7 @@ use crate::base::{ConsumerId, invariant, uncount};
 pub struct Consumers {
     all: BTreeMap<ConsumerId, Member>,
     by_arrival: BTreeMap<u64, ConsumerId>,
-    /// By priority: there may be as many as consumers.
-    rings: BTreeMap<Reverse<i32>, Ring>,
+    rings: Vec<Ring>,
     /// Whether one consumer is exclusive.
     exclusive: bool,
     /// Whether only the active consumer gets messages.
@@ -42,8 +41,9 @@ struct Member {
     drains: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ring {
+    priority: i32,
     /// Waiting consumers, with entries of removed ones (except at the front), which are recognised
     /// by their numbers and skipped.
     waiting: VecDeque<(u64, ConsumerId)>,
@@ -58,6 +58,17 @@ struct Ring {
 }
 
 impl Ring {
+    const fn new(priority: i32) -> Self {
+        Self {
+            priority,
+            waiting: VecDeque::new(),
+            gone: 0,
+            round: 0,
+            share: 0,
+            turn: 0,
+        }
+    }
+
     fn end_turn(&mut self) {
         self.round = self.round.saturating_sub(1);
         self.turn = self.share;
@@ -251,8 +262,14 @@ impl Consumers {
         };
         member.waits = Some(number);
         let priority = member.priority;
-        let ring = self.rings.entry(Reverse(priority)).or_default();
-        ring.waiting.push_back((number, id));
+        let at = self.rings.partition_point(|ring| ring.priority > priority);
+        let ring = self.rings.get(at);
+        if ring.is_none_or(|ring| ring.priority != priority) {
+            self.rings.insert(at, Ring::new(priority));
+        }
+        if let Some(ring) = self.rings.get_mut(at) {
+            ring.waiting.push_back((number, id));
+        }
     }
 
     /// Takes a consumer without credit or room out of its ring.
@@ -261,26 +278,26 @@ impl Consumers {
             return invariant!(broken, "a consumer that waits no more is in its queue");
         };
         let (priority, waits) = (member.priority, member.waits.take());
+        let at = self.rings.partition_point(|ring| ring.priority > priority);
         if let Some(number) = waits {
-            let Some(ring) = self.rings.get_mut(&Reverse(priority)) else {
+            let Some(ring) = self.rings.get_mut(at) else {
                 return invariant!(broken, "who waits stands in a ring");
             };
             ring.remove(number, &self.all);
             if ring.len() == 0 {
-                self.rings.remove(&Reverse(priority));
+                self.rings.remove(at);
             }
         }
     }
 
     /// The consumer whose turn it is.
     pub fn front(&self) -> Option<ConsumerId> {
-        let (_, ring) = self.rings.first_key_value()?;
-        ring.waiting.front().map(|(_, id)| *id)
+        self.rings.first()?.waiting.front().map(|(_, id)| *id)
     }
 
     /// The consumers that wait for messages, in the order in which their turns come.
     pub fn waiting(&self) -> impl Iterator<Item = ConsumerId> {
-        let waiting = self.rings.values().flat_map(|ring| &ring.waiting);
+        let waiting = self.rings.iter().flat_map(|ring| &ring.waiting);
         let there = waiting.filter(|waiting| is_there(&self.all, **waiting));
         there.map(|(_, id)| *id)
     }
@@ -288,8 +305,8 @@ impl Consumers {
     /// Whether more than one consumer waits for messages, so that they take turns.
     #[inline]
     pub fn has_rivals(&self) -> bool {
-        let mut rings = self.rings.values();
-        rings.next().is_some_and(|ring| ring.waiting.len() > 1) || rings.next().is_some()
+        let ring = self.rings.first();
+        self.rings.len() > 1 || ring.is_some_and(|ring| ring.waiting.len() > 1)
     }
 
     /// Counts a message given to the first consumer, of `ready` messages (this one included): its
@@ -308,7 +325,7 @@ impl Consumers {
 
     #[inline]
     fn serve_one(&mut self, ready: u64, is_last: bool) {
-        let Some(ring) = self.rings.values_mut().next() else {
+        let Some(ring) = self.rings.first_mut() else {
             return invariant!(broken, "who was served stands in a ring");
         };
         if ring.round == 0 {
@@ -379,9 +396,7 @@ mod tests {
         // From the end, so that looking from the beginning would find each last: 1.2 thousand million steps.
         for id in (1..COUNT).rev().map(ConsumerId) {
             assert_eq!(consumers.remove(id), None);
-            assert!(
-                consumers.rings.values().next().unwrap().waiting.len() <= 2 * consumers.len() + 2
-            );
+            assert!(consumers.rings[0].waiting.len() <= 2 * consumers.len() + 2);
         }
         assert_eq!(consumers.front(), Some(ConsumerId(0)));
         assert_eq!(consumers.take_draining(), [ConsumerId(0)]);
