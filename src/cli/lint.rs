@@ -226,3 +226,22 @@ impl Lint {
         output::print(&output::printable_lines(&lint::text(report)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::names_no_vhost;
+
+    #[test]
+    fn definitions_whose_items_name_no_vhost_are_of_one() {
+        assert!(names_no_vhost(
+            &json!({"queues": [{"name": "q"}], "policies": []})
+        ));
+        let mixed = json!({"queues": [{"name": "q"}], "exchanges": [{"name": "x", "vhost": "/"}]});
+        assert!(!names_no_vhost(&mixed));
+        assert!(!names_no_vhost(
+            &json!({"queues": [], "users": [{"name": "u"}]})
+        ));
+    }
+}

@@ -14,7 +14,7 @@ use super::address::{Address, MANAGEMENT};
 use super::errors;
 use super::handshake::Login;
 use super::links::{LINKS_MAX, LinkId, LinkKind};
-use super::management::{is_request_half, is_response_half};
+use super::management::{is_pair_half, is_request_half};
 use super::publisher::{Destination, Publisher};
 use super::subscriptions::{is_topic_target, topic_address};
 use super::terminus::{browses, check_outcomes, filter_bytes, source_address, target_address};
@@ -205,7 +205,7 @@ impl Gateway {
             Address::Queue(queue)
         } else {
             let address = source_address(source)?;
-            if address == MANAGEMENT && is_response_half(attach) {
+            if address == MANAGEMENT && is_pair_half(attach) {
                 return self.attach_response(place, attach);
             }
             if self.is_cbs(address) {

@@ -23,20 +23,16 @@ const PAIRED: &str = "paired";
 /// Credit for requests of one pair, and so the number of unanswered ones (as RabbitMQ).
 pub(super) const REQUEST_CREDIT: u32 = 8;
 
-/// Whether an attach asks for one half of a pair: `paired` is true.
-fn is_paired(attach: &Attach) -> bool {
+/// Whether an attach asks for one half of a pair: `paired` is true. The answering half gets answers settled,
+/// whatever it asks for.
+pub(super) fn is_pair_half(attach: &Attach) -> bool {
     let paired = attach.properties.as_ref().and_then(|map| map.get(PAIRED));
     matches!(paired, Some(Value::Bool(true)))
 }
 
 /// Whether an attach asks for the requesting half of a pair, which must send settled.
 pub(super) fn is_request_half(attach: &Attach) -> bool {
-    is_paired(attach) && attach.snd_settle_mode == SenderSettleMode::Settled
-}
-
-/// Whether an attach asks for the answering half of a pair: it gets answers settled, whatever it asks for.
-pub(super) fn is_response_half(attach: &Attach) -> bool {
-    is_paired(attach)
+    is_pair_half(attach) && attach.snd_settle_mode == SenderSettleMode::Settled
 }
 
 fn pair_properties() -> Fields {

@@ -381,7 +381,7 @@ impl Gateway {
         let id = self.links.by_handle(handle).map(|link| link.id);
         let is_anonymous = settled && id.is_some_and(|id| self.is_anonymous(id));
         let (state, error) = match refusal {
-            // Nobody would learn that its address leads nowhere. [AMQP anonymous terminus 2.2.2]
+            // Nobody would learn that its address leads nowhere. [anonterm 1.0, Routing Errors]
             Refusal::Outcome(DeliveryState::Rejected { error: Some(error) }) if is_anonymous => {
                 (None, Some(Arc::unwrap_or_clone(error)))
             }

@@ -268,7 +268,7 @@ impl Gateway {
     }
 
     /// Ends the link of a message that was sent settled and cannot be published: also on the anonymous
-    /// terminus, where others are told by their outcome. [AMQP anonymous terminus 2.2.2]
+    /// terminus, where others are told by their outcome. [anonterm 1.0, Routing Errors]
     pub(super) fn on_presettled_refused(&mut self, id: PublisherId, outcome: &PublishOutcome) {
         let Some((handle, publisher)) = self.links.publisher(id) else {
             return; // ended by an earlier one

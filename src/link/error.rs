@@ -82,7 +82,7 @@ pub(super) enum Violation {
     TransactionChanged,
     #[error("deliveries cannot be acquired for a transaction: settle them in one")]
     Acquisition,
-    #[error("the state is no outcome")]
+    #[error("the state is no outcome, or its message-annotations cannot be read")]
     StateUnsupported,
     #[error("the attach of a sender needs an initial-delivery-count")]
     InitialDeliveryCount,

@@ -208,8 +208,8 @@ impl Link {
             handle,
             delivery_count: knows_count.then_some(self.delivery_count),
             link_credit: Some(self.credit),
-            // Choice: how much waits for credit is not known here, and 0 is what RabbitMQ writes, which
-            // knows more only of some queues.
+            // How much waits for credit is not known here. RabbitMQ tells the length of the queue, which is 0
+            // in the recordings; without the field they do not hold.
             available: sends.then_some(0),
             drain: self.drain,
             acquires: false,

@@ -386,8 +386,7 @@ impl Session {
     ///
     /// A peer that expects a transfer-id beyond the engine's (amqp10 for Node.js takes delivery-ids
     /// for them) has all of its window, and more: that is the result of the sum.
-    /// "next-incoming-id ... is updated directly from the next-outgoing-id of the frame": a peer may say that
-    /// transfers of its were lost. [AMQP 2.5.6]
+    /// The next-incoming-id is the peer's next-outgoing-id, which may have passed transfers that were lost.
     pub(super) fn take_window(&mut self, flow: &Flow, initial: Serial) {
         self.next_incoming_id = flow.next_outgoing_id;
         let next = flow.next_incoming_id.unwrap_or(initial);

@@ -125,5 +125,24 @@ fn what_the_linter_does_not_understand_is_named() {
         status == 400 && reason.contains("must be an array"),
         "{answer}"
     );
-    assert_eq!(api.ask("GET", "/api/lint", &Value::Null).0, 200);
+}
+
+/// A wrong value silenced the linter, the graph and the metrics of all vhosts.
+#[test]
+fn a_wrong_silence_that_was_imported_silences_nothing() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let arguments = json!({"x-dead-letter-exchange": "dead"});
+    api.put("/api/queues/%2F/orders", &json!({"arguments": arguments}));
+    let definitions = json!({"global_parameters": [{"name": "lint", "value": {"ignore": "all"}}]});
+    let (status, answer) = api.ask("POST", "/api/definitions", &definitions);
+    assert_eq!(status, 204, "{answer}");
+    let report = api.get("/api/lint");
+    assert_eq!(told(&report).len(), 1);
+    let why = report["not_read"][0]["why"].as_str().expect("why");
+    assert!(why.contains("must be an array"), "{why}");
+    assert!(api.get("/api/graph/%2F")["edges"].is_array());
+    let (_, metrics) = api.send("GET", "/metrics", "");
+    let line = "coroner_lint_findings{vhost=\"/\",rule=\"DL001\"} 1";
+    assert!(metrics.contains(line), "{metrics}");
 }

@@ -10,7 +10,8 @@ use crate::wire::performative::{Begin, Handle, Performative};
 
 impl Connection {
     /// The session of the peer's channel; none if it is ending, when everything but the peer's end
-    /// is discarded, or has ended: some clients end a session before they are done with its links.
+    /// is discarded, or has ended: some clients end a session before they are done with its links. Of channels
+    /// below the highest that had a session it is not kept which never had one.
     pub(super) fn session_in(
         &mut self,
         channel_in: u16,

@@ -180,7 +180,7 @@ fn a_flow_without_session_state_of_ours_is_taken_from_the_start() {
     assert_eq!(raw.server.credit(link), 2);
 }
 
-// [AMQP 2.5.6] "next-incoming-id ... is updated directly from the next-outgoing-id of the frame"
+// [AMQP 2.5.6] The next-incoming-id follows the next-outgoing-id of the peer's flow.
 #[test]
 fn a_peer_that_counts_lost_transfers_is_told_the_window_behind_them() {
     let (mut raw, _) = Raw::sending(10);

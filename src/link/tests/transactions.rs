@@ -253,7 +253,7 @@ fn declared_is_no_outcome_of_a_message() {
     assert_eq!(names(&raw.take()), ["end amqp:invalid-field"]);
 }
 
-// [AMQP 4.5.8] outcome: "This field MUST be omitted if no outcome has been" told yet.
+// [AMQP 4.5.8] A transactional state need not have an outcome.
 #[test]
 fn a_delivery_that_joins_a_transaction_undecided_is_decided_later() {
     let (mut raw, _) = holding(1);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rstest::rstest;
 
 use super::{data, death, died, evidence, filter, info, message, properties, texts, verdict};
-use crate::base::Lsn;
-use crate::deaths::{Evidence, QuarantineCause, Quarantined, Reason};
+use crate::base::{Lsn, Timestamp};
+use crate::deaths::{Evidence, QuarantineCause, Quarantined, Reason, Redrive, Redrives};
 use crate::message::Message;
 use crate::search::{Candidate, DeathFilter, Fingerprint, Verdict};
 use crate::wire::Value;
@@ -179,6 +179,21 @@ fn cause_and_redrive_are_known_from_the_history() {
     let redriven = dead.died(Arc::new(history.redriven()), 1);
     let filter = filter(&[("redriven", Value::Bool(true))]);
     assert_eq!(verdict(&filter, &redriven), Verdict::Matches);
+    // One that never died has no history that tells it.
+    let moved = message(&[data(b"x")]);
+    assert_eq!(verdict(&filter, &moved), Verdict::Differs);
+    let redrive = Redrive {
+        number: 0,
+        job_number: 1,
+        job: "redrive-1".into(),
+        by: "alice".into(),
+        from: "q".into(),
+        to: "dead".into(),
+        time: Timestamp(1),
+        deaths: 0,
+    };
+    let moved = moved.redriven(None, Arc::new(Redrives::after(None, redrive)));
+    assert_eq!(verdict(&filter, &moved), Verdict::Matches);
 }
 
 #[test]

@@ -71,3 +71,12 @@ fn what_makes_no_sense_is_refused(#[case] query: &str, #[case] error: &str) {
         "{refused}"
     );
 }
+
+/// They were copied for each object: four listings of 2,500 queues with many arguments took 1.4 GB.
+#[test]
+fn objects_are_sorted_by_the_kind_of_a_composite_field_without_a_copy_of_it() {
+    let listing = Listing::parse(&Query::parse("sort=a").unwrap()).unwrap();
+    assert_eq!(listing.sort_key(&objects()[0]), json!({}));
+    assert_eq!(listing.sort_key(&json!({"a": [1, 2]})), json!([]));
+    assert_eq!(listing.sort_key(&json!({"a": 7})), json!(7));
+}
