@@ -38,6 +38,8 @@ pub enum Reply {
     Subscribed {
         /// Whether the subscription was made, or made anew.
         created: bool,
+        /// The record of a subscription that is kept.
+        lsn: Lsn,
         /// The subscription's queue.
         info: Box<QueueInfo>,
     },

@@ -28,7 +28,7 @@ use crate::base::plant::{Plant, is_planted};
 use crate::base::{
     ConnectionId, ConsumerId, Lsn, Map, Millis, Name, Now, Position, SessionId, uncount,
 };
-use crate::broker::{Command, Effect};
+use crate::broker::{Command, Effect, QueueInfo};
 use crate::link::{Connection, LinkHandle, SessionHandle};
 use crate::message::Prefix;
 use crate::wire::performative::Error;
@@ -127,6 +127,10 @@ pub(super) enum AwaitedAnswer {
     Effect(Effect),
     /// A management answer, and the link to send it on.
     Response(LinkId, Vec<u8>),
+    /// The answer to the attach of a subscriber: its link, whether its subscription was made, and what it is.
+    Subscribed(LinkId, bool, Box<QueueInfo>),
+    /// The answer to a detach that ended a subscription.
+    Unsubscribed(LinkHandle),
 }
 
 /// Construction.
@@ -265,6 +269,10 @@ impl Gateway {
                     );
                     self.send_response(link, &bare);
                 }
+                Some((_, AwaitedAnswer::Subscribed(link, created, info))) => {
+                    self.accept_subscriber(link, created, *info);
+                }
+                Some((_, AwaitedAnswer::Unsubscribed(handle))) => self.link.answer_close(handle),
                 None => break,
             }
         }

@@ -244,7 +244,7 @@ impl Gateway {
             && closed
             && error.is_none()
         {
-            self.close_subscription(consumer);
+            self.close_subscription(handle, consumer);
         }
         self.end_controller(handle);
         self.delete_dynamic(handle);
@@ -386,6 +386,7 @@ impl Gateway {
             Ask::Publisher(link) => self.on_publisher_reply(link, reply),
             Ask::Consumer(link) => self.on_consumer_reply(link, reply),
             Ask::Subscriber(link) => self.on_subscriber_reply(link, reply),
+            Ask::Unsubscribed(link) => self.on_unsubscribed(link, &reply),
             Ask::Forbidden(link) => self.on_forbidden_reply(link, reply),
         }
     }

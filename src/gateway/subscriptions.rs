@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::Gateway;
 use super::address::Address;
 use super::attach::LinkIds;
+use super::connection::AwaitedAnswer;
 use super::dynamic::temporary_topic_address;
 use super::errors;
 use super::links::{Consumer, LinkId, LinkKind};
@@ -25,7 +26,7 @@ use super::terminus::{
 use super::work::{Ask, Work};
 use crate::access::Right;
 use crate::base::limits::NAME_BYTES_MAX;
-use crate::base::{ConsumerId, Name};
+use crate::base::{ConsumerId, Lsn, Name};
 use crate::broker::names::SUBSCRIPTION_PREFIX;
 use crate::broker::subscription::{self, argument};
 use crate::broker::{
@@ -275,14 +276,30 @@ impl Gateway {
 
     /// Continues with the core's answer to a subscriber.
     pub(super) fn on_subscriber_reply(&mut self, id: LinkId, reply: Reply) {
-        let counts_returns = self.environment.options.counts_returns;
         let Some((handle, consumer)) = self.links.consumer(id.consumer()) else {
             return;
         };
-        let (created, info) = match reply {
-            Reply::Subscribed { created, info } => (created, info),
+        let (created, lsn, info) = match reply {
+            Reply::Subscribed { created, lsn, info } => (created, lsn, info),
             Reply::Refused(error) => return self.refuse_subscriber(handle, &error),
             _ => return self.refuse(handle, errors::internal("the core gave no answer")),
+        };
+        if let Some(subscription) = &mut consumer.subscription {
+            subscription.is_attached = true;
+        }
+        if lsn <= self.durable {
+            self.accept_subscriber(id, created, *info);
+        } else {
+            let answer = AwaitedAnswer::Subscribed(id, created, info);
+            self.waiting.push_back((lsn, answer));
+        }
+    }
+
+    /// Answers the attach of a subscriber, whose subscription is kept.
+    pub(super) fn accept_subscriber(&mut self, id: LinkId, created: bool, info: QueueInfo) {
+        let counts_returns = self.environment.options.counts_returns;
+        let Some((handle, consumer)) = self.links.consumer(id.consumer()) else {
+            return; // it went meanwhile
         };
         consumer.counts_returns = counts_returns && info.kind == "quorum";
         let Some(subscription) = &mut consumer.subscription else {
@@ -291,11 +308,14 @@ impl Gateway {
                 errors::internal("a subscriber without a subscription"),
             );
         };
-        subscription.is_attached = true;
         subscription.shared = subscription::is_shared(&info.arguments);
         let answer = subscription.answer.take();
         let source = answer.unwrap_or_else(|| Box::new(known_source(&info)));
+        let is_durable = subscription.lifetime == Lifetime::Durable;
         let name = (created && subscription.lifetime != Lifetime::Link).then_some(info.name);
+        if is_durable {
+            self.link.hold_close(handle);
+        }
         self.link.accept_attach(
             handle,
             AttachAnswer {
@@ -317,8 +337,9 @@ impl Gateway {
         self.refuse(handle, error);
     }
 
-    /// Deletes the durable subscription of a link that its peer closed.
-    pub(super) fn close_subscription(&mut self, consumer: &Consumer) {
+    /// Deletes the durable subscription of a link that its peer closed. The peer is told that once the
+    /// record of it is durable.
+    pub(super) fn close_subscription(&mut self, handle: LinkHandle, consumer: &Consumer) {
         let Some(subscription) = &consumer.subscription else {
             return;
         };
@@ -329,7 +350,22 @@ impl Gateway {
                 if_unused: subscription.shared,
                 if_empty: false,
             };
-            self.batch.push(Work::Command(Command::Queue(delete)));
+            let ask = Ask::Unsubscribed(handle);
+            self.batch.push(Work::Ask(ask, Command::Queue(delete)));
+        }
+    }
+
+    /// Answers the detach of a subscriber that ended its subscription. A shared one that others use stays.
+    pub(super) fn on_unsubscribed(&mut self, handle: LinkHandle, reply: &Reply) {
+        let lsn = match reply {
+            Reply::QueueDeleted { lsn, .. } => *lsn,
+            _ => Lsn(0),
+        };
+        if lsn <= self.durable {
+            self.link.answer_close(handle);
+        } else {
+            let answer = AwaitedAnswer::Unsubscribed(handle);
+            self.waiting.push_back((lsn, answer));
         }
     }
 

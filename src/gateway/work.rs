@@ -13,6 +13,7 @@ use crate::broker::registry::Topics;
 use crate::broker::{
     self, Command, Core, Effect, Effects, Matching, Reply, Settle, SettleRun, append_effects,
 };
+use crate::link::LinkHandle;
 use crate::management::{Caller, Outcome, Prepared, Progress};
 
 /// One item of work.
@@ -53,6 +54,8 @@ pub(super) enum Ask {
     Consumer(LinkId),
     /// A consuming link that attaches to a subscription.
     Subscriber(LinkId),
+    /// A consuming link whose peer closed it, and with it the subscription.
+    Unsubscribed(LinkHandle),
     /// A consuming link without the right to read; it is told so only if its queue exists.
     Forbidden(LinkId),
 }

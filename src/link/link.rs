@@ -72,8 +72,21 @@ pub(super) struct Link {
     /// Whether the peer may only resume deliveries until it attaches again, since it was not told all
     /// that are unsettled. [AMQP 2.7.3]
     pub(super) only_resumes: bool,
+    /// How the peer's closing detach is answered.
+    pub(super) closing: Closing,
     /// The state that only a sending link has.
     pub(super) sender: Sender,
+}
+
+/// How a link answers that the peer closes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Closing {
+    /// At once.
+    ByEngine,
+    /// When the owner says so.
+    ByOwner,
+    /// The peer closed it, and the owner has not answered yet.
+    Owed,
 }
 
 /// The state of a link where the engine sends.
@@ -164,6 +177,7 @@ impl Link {
             is_resumable: false,
             expected: None,
             only_resumes: false,
+            closing: Closing::ByEngine,
             sender: Sender::default(),
         }
     }

@@ -1,12 +1,12 @@
 //! One session of a connection.
 
 use super::error::Violation;
-use super::link::{Link, LinkState, Partial};
+use super::link::{Closing, Link, LinkState, Partial};
 use super::output::Output;
 use super::receiving::Receiving;
 use super::unsettled::{OfLink, Unsettled};
 use super::{Fates, LinkHandle, SessionHandle};
-use crate::base::{Serial, invariant, limits, uncount};
+use crate::base::{Name, Serial, invariant, limits, uncount};
 use crate::wire::frame::FrameKind;
 use crate::wire::performative::{
     DeliveryState, Disposition, Flow, LinkFlow, Role, TRANSFER_BYTES_MAX,
@@ -263,8 +263,24 @@ impl Session {
             return invariant!(broken, "a link that is forgotten is there");
         };
         self.dropped.retain(|(dropped, ..)| *dropped != handle);
-        let handle_in = link.handle_in.map(|handle_in| handle_in as usize);
-        if let Some(place) = handle_in.and_then(|index| self.handles_in.get_mut(index)) {
+        self.unmap_handle(link.handle_in);
+    }
+
+    /// Forgets the peer's handle of a link that it has closed and that is not answered yet: it may give the
+    /// handle to another one.
+    pub(super) fn owe_detach(&mut self, handle: u32) {
+        let Some(link) = self.link_mut(handle) else {
+            return invariant!(broken, "a link that the peer closes is there");
+        };
+        (link.state, link.closing) = (LinkState::Detaching, Closing::Owed);
+        link.name = Name::default();
+        let handle_in = link.handle_in.take();
+        self.unmap_handle(handle_in);
+    }
+
+    fn unmap_handle(&mut self, handle_in: Option<u32>) {
+        let index = handle_in.map(|handle_in| handle_in as usize);
+        if let Some(place) = index.and_then(|index| self.handles_in.get_mut(index)) {
             *place = None;
         }
     }

@@ -219,7 +219,7 @@ fn judge<F: DiskFile>(directory: &Directory<F>, begin: Lsn) -> Verdict {
                     before: bad.next,
                 });
             }
-            verdict.stamp = verdict.stamp.max(scan.stamp);
+            verdict.stamp = scan.stamp.or(verdict.stamp);
             verdict.closed = scan.closed;
         }
         verdict.last = segment.last.max(verdict.last);

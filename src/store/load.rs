@@ -333,7 +333,8 @@ impl Scan {
             RecordKind::CommitRecord => {
                 if let Some(commit_record) = CommitRecord::decode(payload) {
                     self.durable = self.durable.max(commit_record.durable);
-                    self.stamp = self.stamp.max(Some(commit_record.wall));
+                    // The last one, not the highest: a clock that was ahead may have been set back.
+                    self.stamp = Some(commit_record.wall);
                     if commit_record.agreed != Agreed::default() {
                         self.of_cluster.get_or_insert(lsn);
                     }

@@ -11,7 +11,7 @@
 
 use super::clients::Clients;
 use super::{Core, Turn};
-use crate::base::{ConnectionId, Name, Step, invariant};
+use crate::base::{ConnectionId, Lsn, Name, Step, invariant};
 use crate::broker::argument_value::{check_weight, kept_bytes};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::exchange::ExchangeKind;
@@ -55,6 +55,12 @@ impl Core {
         match self.queue(&name) {
             Some(queue) => Reply::Subscribed {
                 created,
+                // Also of one that was there: it may have been made just now.
+                lsn: if queue.durable {
+                    self.recorder.topology()
+                } else {
+                    Lsn(0)
+                },
                 info: Box::new(queue.info()),
             },
             None => Reply::Refused(Self::missing_queue(&name)),

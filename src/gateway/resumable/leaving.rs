@@ -131,7 +131,9 @@ impl Gateway {
         let answers = std::mem::take(&mut self.waiting);
         let answers = answers.into_iter().filter_map(|(_, answer)| match answer {
             AwaitedAnswer::Effect(effect) => Some(effect),
-            AwaitedAnswer::Response(..) => None,
+            AwaitedAnswer::Response(..)
+            | AwaitedAnswer::Subscribed(..)
+            | AwaitedAnswer::Unsubscribed(_) => None,
         });
         let effects = std::mem::take(&mut self.batch.effects);
         for effect in answers.chain(effects) {

@@ -4,7 +4,7 @@ use rstest::rstest;
 
 use super::support::{Scene, addressed, message, options, receiver, section, sender};
 use crate::access::{Permissions, TopicPermissions};
-use crate::base::{ConnectionId, Name};
+use crate::base::{ConnectionId, Lsn, Name};
 use crate::broker::registry::{DEFAULT_VHOST, RegistryFact};
 use crate::broker::{
     Command, Destination, Error as CoreError, QueueCommand, Reply, TopologyCommand,
@@ -327,6 +327,53 @@ fn a_durable_subscription_outlives_its_link_and_its_connection_until_it_is_close
 }
 
 // Qpid JMS unsubscribes so: it attaches without a source and closes.
+#[test]
+fn a_durable_subscription_is_told_once_it_is_durable_and_so_is_its_end() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.durable = Lsn(0);
+    scene.drive();
+    let attach = subscriber("orders", "t", DURABLE);
+    let (link, _) = scene.attach(client, attach);
+    let is_answered =
+        |event: &Event| matches!(event, Event::AttachAnswered { link: of, .. } if *of == link);
+    scene.clients[client].engine.set_credit(link, 1);
+    scene.drive();
+    assert_eq!(queues(&scene), 1);
+    assert!(
+        scene.take(client, is_answered).is_none(),
+        "told before it is durable"
+    );
+
+    scene.durable = Lsn(u64::MAX);
+    scene.drive();
+    assert!(scene.take(client, is_answered).is_some());
+    let to = topic_publisher(&mut scene, client, "t");
+    send(&mut scene, client, to, "m");
+    assert_eq!(bodies(&mut scene, client, link), ["m"]);
+
+    scene.durable = Lsn(0);
+    scene.drive();
+    detach(&mut scene, client, link, true);
+    assert_eq!(queues(&scene), 0);
+    let is_told =
+        |event: &Event| matches!(event, Event::DetachAnswered { link: of } if *of == link);
+    assert!(
+        scene.take(client, is_told).is_none(),
+        "told before it is durable"
+    );
+    // Its name is free for another link at once.
+    let (again, _) = scene.attach(client, subscriber("orders", "t", DURABLE));
+
+    scene.durable = Lsn(u64::MAX);
+    scene.drive();
+    assert!(scene.take(client, is_told).is_some());
+    send(&mut scene, client, to, "n");
+    scene.clients[client].engine.set_credit(again, 1);
+    scene.drive();
+    assert_eq!(bodies(&mut scene, client, again), ["n"]);
+}
+
 #[test]
 fn a_receiver_without_a_source_gets_the_durable_subscription_of_its_name() {
     let mut scene = Scene::new();

@@ -6,7 +6,7 @@ use crate::base::limits::LINK_NAME_BYTES_MAX;
 use crate::base::uncount;
 use crate::base::{Name, Serial};
 use crate::link::error::Violation;
-use crate::link::link::{Link, LinkState};
+use crate::link::link::{Closing, Link, LinkState};
 use crate::link::session::Session;
 use crate::link::{Event, Fates, LinkHandle, SessionHandle};
 use crate::wire::frame::FrameKind;
@@ -146,11 +146,12 @@ impl Connection {
         let Some(link) = session.link(handle) else {
             return Ok(());
         };
-        let state = link.state;
+        let (state, closing) = (link.state, link.closing);
         let link = session.link_handle(handle, link);
         if state == LinkState::Asked {
             self.stage_refusal(link);
         }
+        let mut is_owed = false;
         if state == LinkState::Detaching {
             if detach.closed {
                 self.events.push_back(Event::DetachAnswered { link });
@@ -161,9 +162,12 @@ impl Connection {
             }
             let fates = self.undo_link(channel, handle);
             self.seal();
-            self.stage_detach(channel, handle, detach.closed, None);
             let Detach { closed, error, .. } = detach;
             let error = error.map(Box::new);
+            is_owed = closed && error.is_none() && closing == Closing::ByOwner;
+            if !is_owed {
+                self.stage_detach(channel, handle, closed, None);
+            }
             self.events.push_back(Event::Detached {
                 link,
                 closed,
@@ -172,10 +176,33 @@ impl Connection {
                 fates,
             });
         }
-        if let Some(session) = self.session_at(channel) {
-            session.remove_link(handle);
+        match self.session_at(channel) {
+            Some(session) if is_owed => session.owe_detach(handle),
+            Some(session) => session.remove_link(handle),
+            None => {}
         }
         Ok(())
+    }
+
+    /// Leaves it to the owner to answer that the peer closes a link, with [`Connection::answer_close`].
+    pub fn hold_close(&mut self, link: LinkHandle) {
+        if let Some(LinkContext { session, .. }) = self.find(link)
+            && let Some(link) = session.link_mut(link.handle)
+        {
+            link.closing = Closing::ByOwner;
+        }
+    }
+
+    /// Answers that the peer closed a link, of [`Connection::hold_close`].
+    pub fn answer_close(&mut self, link: LinkHandle) {
+        let closing = self.link(link).map(|link| link.closing);
+        if closing != Some(Closing::Owed) {
+            return; // its session ended
+        }
+        self.stage_detach(link.channel, link.handle, true, None);
+        if let Some(session) = self.session_at(link.channel) {
+            session.remove_link(link.handle);
+        }
     }
 
     /// Detaches a link because of a violation.
@@ -449,7 +476,8 @@ fn asked_by_us(session: &Session, attach: &Attach) -> Option<u32> {
     let role = other(&attach.role);
     let mut links = session.handles();
     let found = links.find(|(_, link)| {
-        link.handle_in.is_none() && link.role == role && *link.name == *attach.name
+        let is_asked = link.handle_in.is_none() && link.closing != Closing::Owed;
+        is_asked && link.role == role && *link.name == *attach.name
     });
     found.map(|(handle, _)| handle)
 }

@@ -157,6 +157,18 @@ fn an_orderly_stop_is_told() {
 }
 
 #[test]
+fn the_time_of_the_last_commit_is_that_of_the_last_one_though_an_earlier_clock_was_ahead() {
+    let disk = SimDisk::default();
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    for wall in [1_000_000_000, 20, 21] {
+        world.publish(50); // a segment, or more
+        world.writer.write(Timestamp(wall)).unwrap();
+    }
+    let world = world.reopen(&disk, "after a clock that was ahead");
+    assert_eq!(world.recovery.stamp, Some(Timestamp(21)));
+}
+
+#[test]
 fn without_a_sync_per_commit_a_write_is_what_counts() {
     for sync in [SyncPolicy::Never, SyncPolicy::Interval { every_ms: 10 }] {
         let disk = SimDisk::default();
