@@ -108,6 +108,8 @@ impl Core {
         };
         if drain {
             queue.consumers.drain(id);
+        } else {
+            queue.consumers.check_drain(id); // it may have no credit any more
         }
         self.wake(id);
         self.schedule(queue_id);

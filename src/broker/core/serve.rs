@@ -54,7 +54,9 @@ impl Core {
         if selecting_ns > 0 {
             turn.charge_ns(selecting_ns);
         }
-        let has_news = meet_deadlines(now, queue, &mut left, &mut dead) | has_freed;
+        let has_news = meet_deadlines(now, queue, &mut left, &mut dead)
+            | has_freed
+            | queue.selecting.is_waking();
         enforce_limit(queue, &mut left, &mut dead);
         turn.budget = turn.budget.saturating_sub(before - left);
         self.work.extend(deaths(id, dead));
@@ -64,7 +66,7 @@ impl Core {
         // Most queues have no evicted blocks.
         let has_evicted = queue.messages.has_evicted();
         let has_waiters = !queue.waiters.is_empty();
-        let is_drained = queue.consumers.has_draining();
+        let is_drained = queue.consumers.has_drains(queue.messages.ready());
         if left > 0 && wanted.is_none() && !(has_evicted || has_waiters || is_drained) {
             return register(&mut self.deadlines, id, queue);
         }
@@ -120,16 +122,14 @@ impl Core {
         }
     }
 
-    /// Reports to draining consumers that nothing more is ready for them, when that is so.
+    /// Reports to some of the draining consumers that nothing more is ready for them, if that is so.
     fn answer_drains(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return invariant!(broken, "a queue that is served is there");
         };
-        if !queue.consumers.has_draining() {
-            return;
-        }
         let ready = queue.messages.ready();
-        for consumer in queue.consumers.take_draining() {
+        for consumer in queue.consumers.take_drains(ready, SLICE) {
+            turn.budget = turn.budget.saturating_sub(1);
             let is_fed = queue.consumers.is_fed(consumer) && !queue.selecting.is_idle(consumer);
             let Some(state) = self.clients.consumers.get_mut(&consumer) else {
                 invariant!(broken, "a consumer of a queue is known");
@@ -137,16 +137,19 @@ impl Core {
             };
             if state.has_credit() && is_fed && state.timed_out == 0 && ready > 0 && !state.is_apart
             {
-                queue.consumers.drain(consumer);
                 continue;
             }
             state.assigned = state.assigned.max(state.limit);
             if std::mem::take(&mut state.waiting) {
                 queue.consumers.park(consumer);
             }
+            queue.consumers.end_drain(consumer);
             let limit = state.limit;
             let drained = Effect::Drained { consumer, limit };
             turn.effects.outgoing.push((state.connection, drained));
+        }
+        if queue.consumers.has_drains(ready) {
+            self.schedule(id);
         }
     }
 
@@ -207,12 +210,12 @@ impl Clients {
         self.room(consumer).map(|()| true)
     }
 
-    /// Wakes those that had found nothing more, if something changed since: consumers at once, browsers
-    /// by the item of work that is returned.
+    /// Wakes those that had found nothing more, if something changed since: some of the consumers at once,
+    /// browsers by the item of work that is returned.
     #[cold]
     #[inline(never)]
     fn rouse(&mut self, queue: &mut Queue) -> Option<Work> {
-        for consumer in queue.selecting.take_idle(queue.counters.entered) {
+        for consumer in queue.selecting.take_idle(queue.counters.entered, SLICE) {
             self.unpark(queue, consumer);
         }
         if queue.selecting.has_groups() {

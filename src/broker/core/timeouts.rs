@@ -231,6 +231,7 @@ impl Core {
             if was_waiting {
                 queue.consumers.park(id);
             }
+            queue.consumers.check_drain(id);
             if is_first && !is_told {
                 turn.effects.log.push(LogEvent::ConsumerTimedOut {
                     queue: queue.name.clone(),

@@ -15,6 +15,8 @@ mod groups;
 mod messages;
 mod pending;
 mod reserved;
+mod returned;
+mod rings;
 mod selecting;
 mod slot;
 mod slot_pool;

@@ -2,13 +2,14 @@
 //! only some of its messages, and browsers, which take none. And the messages that not everybody
 //! may have now: suspects, and those of message groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::browsers::Browsers;
 use super::groups::{Freed, Groups};
 use super::messages::{Messages, subqueue};
 use super::reserved::Reserved;
+use super::returned::Returned;
 use super::suspects::Suspects;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
@@ -28,13 +29,15 @@ use crate::message::Message;
 pub struct Selecting {
     all: BTreeMap<ConsumerId, One>,
     /// Consumers that look no further until something changes, some of which may be gone.
-    resting: Vec<ConsumerId>,
+    resting: VecDeque<ConsumerId>,
+    /// Number of these that are to look again, from the front on.
+    waking: usize,
     /// Messages that had entered the queue at the last change.
     entered: u64,
     /// Whether a message was requeued or paged in since.
     is_news: bool,
-    /// The first position of each subqueue to which a message was requeued since the last change.
-    returned: BTreeMap<usize, Position>,
+    /// Where messages were requeued to.
+    returned: Returned,
     /// The browsers; none: there are none.
     browsers: Option<Box<Browsers>>,
     /// Messages that are delivered alone; none: there are none.
@@ -55,6 +58,8 @@ struct One {
     /// In each subqueue, from the lowest priority on: no ready message in front of this position is
     /// wanted.
     next: Vec<Position>,
+    /// The number of messages that had come back when it was last asked.
+    returned: u64,
     /// Why it looks no further, if it does not.
     rest: Rest,
 }
@@ -97,6 +102,7 @@ impl Selecting {
         let one = One {
             selector,
             next: Vec::new(),
+            returned: self.returned.count(),
             rest: Rest::No,
         };
         self.all.insert(consumer, one);
@@ -116,6 +122,10 @@ impl Selecting {
         if self.resting.len() > 2 * self.all.len() {
             self.resting
                 .retain(|resting| self.all.contains_key(resting));
+            self.waking = self.waking.min(self.resting.len());
+        }
+        if self.all.is_empty() {
+            self.returned.clear();
         }
     }
 
@@ -130,30 +140,30 @@ impl Selecting {
         one.is_some_and(|one| one.rest == Rest::AllSeen)
     }
 
-    /// Takes the consumers that look no further, if something changed since; `entered` is the
-    /// number of messages that have entered the queue.
-    pub fn take_idle(&mut self, entered: u64) -> Vec<ConsumerId> {
+    /// Takes some of the consumers that look no further, if something changed since they did; `entered` is
+    /// the number of messages that have entered the queue.
+    pub fn take_idle(&mut self, entered: u64, count: usize) -> Vec<ConsumerId> {
         let is_news = std::mem::take(&mut self.is_news) || entered != self.entered;
         self.entered = entered;
-        if !is_news {
-            return Vec::new();
+        if is_news {
+            self.waking = self.resting.len();
         }
-        let returned = std::mem::take(&mut self.returned);
-        if !returned.is_empty() {
-            for next in self.all.values_mut().map(|one| &mut one.next) {
-                for (subqueue, position) in &returned {
-                    if let Some(next) = next.get_mut(*subqueue) {
-                        *next = (*position).min(*next);
-                    }
-                }
+        let mut awake = Vec::new();
+        for _ in 0..count.min(self.waking) {
+            self.waking -= 1;
+            if let Some(consumer) = self.resting.pop_front()
+                && let Some(one) = self.all.get_mut(&consumer)
+            {
+                one.rest = Rest::No;
+                awake.push(consumer);
             }
         }
-        let mut awake = std::mem::take(&mut self.resting);
-        awake.retain(|consumer| {
-            let one = self.all.get_mut(consumer);
-            one.map(|one| one.rest = Rest::No).is_some()
-        });
         awake
+    }
+
+    /// Whether more consumers are to look again.
+    pub const fn is_waking(&self) -> bool {
+        self.waking > 0
     }
 
     /// Whether consumers may find more since they were last woken.
@@ -173,8 +183,7 @@ impl Selecting {
             return;
         }
         self.is_news = true;
-        let first = self.returned.entry(subqueue(position)).or_insert(position);
-        *first = position.min(*first);
+        self.returned.note(subqueue(position), position);
     }
 
     /// Notes that messages were paged in: consumers that wait for one go on.
@@ -303,6 +312,7 @@ impl Selecting {
         if one.next.is_empty() {
             one.next = messages.beginnings();
         }
+        one.look_at_returned(&self.returned);
         let first = match one.selector {
             Some(_) => None,
             None => messages.head().map(subqueue),
@@ -312,7 +322,7 @@ impl Selecting {
         let (rest, choice, spent_ns) = one.look((now, messages), asker, first, left);
         if let Some(rest) = rest {
             if one.rest == Rest::No {
-                self.resting.push(consumer);
+                self.resting.push_back(consumer);
             }
             one.rest = rest;
         }
@@ -420,8 +430,7 @@ impl Selecting {
     fn look_again(&mut self, freed: Freed) {
         self.is_news |= !freed.is_empty();
         for (subqueue, position) in freed {
-            let first = self.returned.entry(subqueue).or_insert(position);
-            *first = position.min(*first);
+            self.returned.note(subqueue, position);
         }
     }
 
@@ -440,6 +449,18 @@ impl Selecting {
 }
 
 impl One {
+    /// Goes back to the first messages that were requeued since it was last asked.
+    fn look_at_returned(&mut self, returned: &Returned) {
+        if self.returned == returned.count() {
+            return;
+        }
+        for (subqueue, next) in self.next.iter_mut().enumerate() {
+            let first = returned.first_since(subqueue, self.returned);
+            *next = first.map_or(*next, |first| first.min(*next));
+        }
+        self.returned = returned.count();
+    }
+
     fn look(
         &mut self,
         (now, messages): (Timestamp, &Messages),

@@ -366,6 +366,10 @@ impl Core {
             },
         };
         turn.effects.outgoing.push((consumer.connection, effect));
+        let queue_of = self.queues.get_mut(&queue);
+        if queue_of.is_some_and(|queue| queue.consumers.check_drain(id)) {
+            self.schedule(queue);
+        }
         true
     }
 }
