@@ -17,7 +17,7 @@ use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
 use crate::broker::death_counts::DeathOutcome;
 use crate::broker::event::{EventKind, EventTargets};
 use crate::broker::names::QUARANTINE;
-use crate::broker::queue::{AfterPageIn, MessageState, Pending, Queue, Slot, Waiter};
+use crate::broker::queue::{AfterPageIn, MessageState, Pending, PendingSet, Queue, Slot, Waiter};
 use crate::broker::redrive::Learned;
 use crate::broker::{DropCause, Fact, LogEvent};
 use crate::deaths::{self, Evidence, History, HistoryFull, Reason};
@@ -487,11 +487,17 @@ impl Core {
         let size_bytes = size_bytes(&message);
         let pending = Pending {
             reason,
+            refused: if targets.is_some() {
+                Box::default()
+            } else {
+                refused.into()
+            },
             targets: targets.clone(),
             ticket,
             size_bytes,
         };
-        let is_news = waited.as_ref() != Some(&pending);
+        let before = waited.as_ref();
+        let is_news = before.is_none_or(|before| pending.is_news_after(before));
         queue.pending.put(position, pending);
         queue.messages.note_copied(position, Lsn(0));
         if waited.is_none()
@@ -501,16 +507,21 @@ impl Core {
             (slot.failures, slot.acquired) = (0, 0);
         }
         self.pending_queues.insert(id);
+        let is_new = waited.is_none();
+        let waiter = Waiter {
+            ticket,
+            source: id,
+            position,
+        };
+        if let Some(before) = waited {
+            self.forget_waiter(waiter, &before);
+        }
         for target in refused {
             if let Some(target) = self.queues.get_mut(target) {
-                target.waiters.insert(Waiter {
-                    ticket,
-                    source: id,
-                    position,
-                });
+                target.waiters.insert(waiter);
             }
         }
-        if waited.is_none() {
+        if is_new {
             self.change(id, position);
         }
         if durable && is_news {
@@ -545,17 +556,58 @@ impl Core {
             invariant!(fatal, "a message that leaves its queue is in it");
         };
         self.memory.removed(&gone);
-        if queue.pending.remove(position).is_some() && queue.pending.is_empty() {
-            self.pending_queues.remove(&id);
-        }
         self.recorder.push_gone(id, position, &gone);
+        let waited = queue.pending.remove(position);
         if !queue.waiters.is_empty() {
             self.schedule(id);
+        }
+        if let Some(waited) = waited {
+            self.end_waiting(id, position, &waited);
         }
         if gone.moved_by > 0 {
             self.learn(id, gone.moved_by, learned);
         }
         gone.durable
+    }
+
+    /// Notes that a dead letter waits no more.
+    #[cold]
+    fn end_waiting(&mut self, id: QueueId, position: Position, pending: &Pending) {
+        let source = self.queues.get(&id);
+        if source.is_some_and(|queue| queue.pending.is_empty()) {
+            self.pending_queues.remove(&id);
+        }
+        let waiter = Waiter {
+            ticket: pending.ticket,
+            source: id,
+            position,
+        };
+        self.forget_waiter(waiter, pending);
+    }
+
+    /// Takes a dead letter out of those that wait for room where it waited.
+    fn forget_waiter(&mut self, waiter: Waiter, pending: &Pending) {
+        for target in pending.waits_at() {
+            if let Some(target) = self.queues.get_mut(target) {
+                target.waiters.remove(&waiter);
+            }
+        }
+    }
+
+    /// Does so for some of the dead letters that waited in a queue that is gone.
+    pub(super) fn forget_waiters(
+        &mut self,
+        turn: &mut Turn<'_>,
+        source: QueueId,
+        mut pending: Box<PendingSet>,
+    ) {
+        for (position, pending) in pending.take_some(SLICE) {
+            turn.budget = turn.budget.saturating_sub(1);
+            self.end_waiting(source, position, &pending);
+        }
+        if !pending.is_empty() {
+            self.work.push_back(Work::ForgetWaiters(source, pending));
+        }
     }
 
     /// Drops a message that does not die now: its death, if it had one, was told before.

@@ -409,7 +409,9 @@ impl Core {
         let nothing = (Usage::default(), Usage::default());
         self.memory.change(queue.messages.usage(), nothing);
         queue.messages.scrap(&mut self.deferred_free);
-        queue.pending.scrap(&mut self.deferred_free);
+        if !queue.pending.is_empty() {
+            self.forget_waiters(turn, id, Box::new(queue.pending));
+        }
         self.retry_all();
     }
 

@@ -93,7 +93,8 @@ impl Core {
     /// below the limit: a consumer alone wakes no dead letter, as no message came or left (as
     /// RabbitMQ).
     fn wake_waiter(&mut self, target: QueueId) {
-        loop {
+        // Whose source was deleted are about to be taken out.
+        for _ in 0..SLICE {
             let queue = self.queues.get(&target);
             let Some(&waiter) = queue.and_then(|queue| queue.waiters.first()) else {
                 return;
@@ -120,6 +121,7 @@ impl Core {
                 return;
             }
         }
+        self.schedule(target);
     }
 
     /// Reports to some of the draining consumers that nothing more is ready for them, if that is so.

@@ -8,7 +8,7 @@ use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConnectionId, ConsumerId, HolderId, Lsn, Millis, Now, Position, QueueId};
-use crate::broker::queue::Waiter;
+use crate::broker::queue::{PendingSet, Waiter};
 use crate::deaths::Reason;
 
 /// One item of work. Work that is longer than a slice puts the rest back at the end of the list.
@@ -41,6 +41,8 @@ pub(super) enum Work {
         /// Drop only those that began to wait before this ticket was issued.
         before_ticket: u64,
     },
+    /// Forget that the dead letters of a queue that is gone wait for room in others.
+    ForgetWaiters(QueueId, Box<PendingSet>),
     /// Send a dead letter that waited for room in a queue.
     RetryWaiter {
         /// The queue that has room now.
@@ -126,6 +128,7 @@ impl Core {
                         self.schedule(target);
                     }
                 }
+                Work::ForgetWaiters(queue, pending) => self.forget_waiters(turn, queue, pending),
                 Work::Requeue {
                     queue,
                     consumer,

@@ -8,7 +8,6 @@ use crate::message::Message;
 
 use super::block::{BLOCK_SLOTS, Block};
 use super::delayed::Delay;
-use super::pending::Pending;
 use super::slot_pool::SlotPool;
 
 /// Storage that nothing refers to any more. Detaching is one step whatever its size; freeing is
@@ -25,7 +24,6 @@ pub struct DeferredFree {
     /// LSNs that removed slots referred to.
     names: Vec<Lsn>,
     timers: Vec<BTreeSet<(Millis, Position)>>,
-    pending: Vec<BTreeMap<Position, Pending>>,
     delays: Vec<BTreeMap<Position, Delay>>,
     /// Freed slots that are kept for new blocks.
     slot_pool: SlotPool,
@@ -73,12 +71,6 @@ impl DeferredFree {
         }
     }
 
-    pub(super) fn pending(&mut self, pending: BTreeMap<Position, Pending>) {
-        if !pending.is_empty() {
-            self.pending.push(pending);
-        }
-    }
-
     pub(super) fn delays(&mut self, delays: BTreeMap<Position, Delay>) {
         if !delays.is_empty() {
             self.delays.push(delays);
@@ -91,7 +83,6 @@ impl DeferredFree {
             && self.messages.is_empty()
             && self.names.is_empty()
             && self.timers.is_empty()
-            && self.pending.is_empty()
             && self.delays.is_empty()
     }
 
@@ -116,13 +107,6 @@ impl DeferredFree {
             }
             if timers.is_empty() {
                 self.timers.pop();
-            }
-        } else if let Some(pending) = self.pending.last_mut() {
-            for _ in 0..BLOCK_SLOTS {
-                pending.pop_first();
-            }
-            if pending.is_empty() {
-                self.pending.pop();
             }
         } else if let Some(delays) = self.delays.last_mut() {
             for _ in 0..BLOCK_SLOTS {

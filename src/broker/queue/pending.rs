@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use crate::base::{Position, QueueId, uncount};
 use crate::deaths::Reason;
 
-use super::deferred_free::DeferredFree;
-
 /// Why a dead letter waits, and for which targets. The message itself, with its history, is in the
 /// slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,10 +13,24 @@ pub struct Pending {
     pub reason: Reason,
     /// The targets that refused it while others took it; none: it is routed anew at each attempt.
     pub targets: Option<Vec<QueueId>>,
+    /// Without these, the targets that all refused it at the last attempt.
+    pub refused: Box<[QueueId]>,
     /// Its number among all that wait: the first come is the first served.
     pub ticket: u64,
     /// Size of its bare message, in bytes.
     pub size_bytes: u32,
+}
+
+impl Pending {
+    /// The queues that it waits for room in.
+    pub fn waits_at(&self) -> &[QueueId] {
+        self.targets.as_deref().unwrap_or(&self.refused)
+    }
+
+    /// Whether a start would find something else of it.
+    pub fn is_news_after(&self, before: &Self) -> bool {
+        self.reason != before.reason || self.targets != before.targets
+    }
 }
 
 /// What is done with a dead message once its block is paged in.
@@ -135,8 +147,14 @@ impl PendingSet {
         Some(pending)
     }
 
-    /// Hands everything over, to be freed later.
-    pub fn scrap(self, deferred_free: &mut DeferredFree) {
-        deferred_free.pending(self.entries);
+    /// Removes some of them, from the front on.
+    pub fn take_some(&mut self, count: usize) -> Vec<(Position, Pending)> {
+        let mut taken = Vec::new();
+        while taken.len() < count
+            && let Some((position, pending)) = self.entries.pop_first()
+        {
+            taken.push((position, pending));
+        }
+        taken
     }
 }

@@ -349,6 +349,7 @@ impl Restoring {
             Pending {
                 reason,
                 targets,
+                refused: Box::default(), // it is tried again at once
                 ticket,
                 size_bytes,
             },

@@ -49,6 +49,35 @@ fn taken(s: &mut Scenario, consumer: ConsumerId) -> Vec<String> {
     s.taken(consumer).iter().map(body_of).collect()
 }
 
+/// All were woken in one step by each message: 10 to 20 ms with 65,536.
+#[test]
+fn a_message_wakes_many_consumers_with_selectors_in_pieces_and_finds_the_one_that_wants_it() {
+    const COUNT: u64 = 1_000;
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    for id in 1..=COUNT {
+        let one = select(&mut s, id, if id == COUNT { 2 } else { 1 });
+        s.credit(one, 1);
+    }
+    let unwanted = draft("unwanted").priority(3).post("", "q", 1);
+    s.core
+        .apply(s.now, Command::Publish(unwanted), &mut s.effects);
+    let mut pieces = 0;
+    while s.core.has_work() {
+        pieces += 1;
+        s.effects.meter = Meter::default();
+        s.core.tick(s.now, 64, &mut s.effects);
+        assert!(s.effects.meter.spent_ns() < 2 * BATCH_NS_MAX);
+    }
+    assert!(pieces > 5, "{pieces}");
+    // It is requeued to where all had looked already.
+    let other = s.take(COUNT + 1, "q", 1).remove(0);
+    s.publish("q", &draft("wanted").priority(2));
+    s.settle(&other, Outcome::Released);
+    s.pass(0);
+    assert_eq!(taken(&mut s, ConsumerId(COUNT)), ["wanted"]);
+}
+
 #[test]
 fn each_gets_what_it_wants_in_order_and_the_rest_waits() {
     let mut s = Scenario::new();

@@ -222,3 +222,47 @@ fn a_target_that_was_waited_for_and_goes_ends_the_waiting() {
     assert_eq!(s.counts("q"), (0, 0, 0));
     assert_eq!(s.core.counters().copies_refused, 1);
 }
+
+/// They stayed at a full target for as long as it was full, uncounted, and were then passed in one step.
+#[test]
+fn letters_whose_queue_goes_or_that_go_elsewhere_wait_at_no_target_any_more() {
+    const COUNT: usize = 200;
+    let mut s = Scenario::new();
+    full_target(&mut s, "full", 1);
+    s.publish_all("full", &["occupied"]);
+    for queue in ["gone", "purged", "kept"] {
+        s.queue(queue, &at_least_once("", "full"));
+        for n in 0..COUNT {
+            s.publish(queue, &draft(&format!("m{n}")));
+        }
+        reject_all(&mut s, queue);
+    }
+    let waiters = |s: &Scenario| s.core.queue(&Name::from("full")).unwrap().waiters.len();
+    assert_eq!(waiters(&s), 3 * COUNT);
+    let (connection, name) = (None, Name::from("gone"));
+    s.apply(Command::Queue(QueueCommand::Delete {
+        connection,
+        name,
+        if_unused: false,
+        if_empty: false,
+    }));
+    while s.core.has_work() {
+        s.core.tick(s.now, 256, &mut s.effects);
+    }
+    assert_eq!(waiters(&s), 2 * COUNT);
+    let (connection, name) = (None, Name::from("purged"));
+    s.apply(Command::Queue(QueueCommand::Purge {
+        connection,
+        name,
+        with_dead_pending: true,
+    }));
+    while s.core.has_work() {
+        s.core.tick(s.now, 256, &mut s.effects);
+    }
+    assert_eq!(waiters(&s), COUNT);
+    // Those that are left go as before.
+    let room = s.take(1, "full", 1).remove(0);
+    s.settle(&room, Outcome::Accepted);
+    assert_eq!(s.counts("kept").2, COUNT as u64 - 1);
+    assert_eq!(waiters(&s), COUNT - 1);
+}
