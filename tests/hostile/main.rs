@@ -18,6 +18,7 @@
 mod support;
 
 mod canary;
+mod consumers;
 mod cost;
 mod garbage;
 mod http;
