@@ -180,6 +180,9 @@ pub const SCAN_SLICE: usize = 128;
 /// Blocks of a queue without a message in the state that is looked for which one listing passes, under
 /// one hold of the core's lock.
 pub const BROWSED_BLOCKS_MAX: usize = 1_024;
+/// Messages of a queue that consumers hold, or that wait for a target, beyond which it cannot be purged: a purge
+/// spares each of them.
+pub const PURGE_SPARED_MAX: u64 = 1 << 20;
 /// Whole queues that are looked through over HTTP at a time; further requests wait.
 pub const HTTP_SCANS_MAX: usize = 4;
 /// Exports and imports of messages over HTTP at a time; further ones are refused.

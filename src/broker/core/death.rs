@@ -557,12 +557,12 @@ impl Core {
         };
         self.memory.removed(&gone);
         self.recorder.push_gone(id, position, &gone);
-        let waited = queue.pending.remove(position);
+        let may_have_waited = !queue.pending.is_empty();
         if !queue.waiters.is_empty() {
             self.schedule(id);
         }
-        if let Some(waited) = waited {
-            self.end_waiting(id, position, &waited);
+        if may_have_waited {
+            self.end_waiting(id, position);
         }
         if gone.moved_by > 0 {
             self.learn(id, gone.moved_by, learned);
@@ -570,19 +570,26 @@ impl Core {
         gone.durable
     }
 
-    /// Notes that a dead letter waits no more.
+    /// Notes that a dead letter waits no more, if it did.
     #[cold]
-    fn end_waiting(&mut self, id: QueueId, position: Position, pending: &Pending) {
-        let source = self.queues.get(&id);
-        if source.is_some_and(|queue| queue.pending.is_empty()) {
-            self.pending_queues.remove(&id);
+    #[inline(never)]
+    fn end_waiting(&mut self, source: QueueId, position: Position) {
+        let Some(queue) = self.queues.get_mut(&source) else {
+            return invariant!(broken, "a queue that a message leaves is there");
+        };
+        let Some(pending) = queue.pending.remove(position) else {
+            return;
+        };
+        if queue.pending.is_empty() {
+            self.pending_queues.remove(&source);
         }
+        let ticket = pending.ticket;
         let waiter = Waiter {
-            ticket: pending.ticket,
-            source: id,
+            ticket,
+            source,
             position,
         };
-        self.forget_waiter(waiter, pending);
+        self.forget_waiter(waiter, &pending);
     }
 
     /// Takes a dead letter out of those that wait for room where it waited.
@@ -603,7 +610,13 @@ impl Core {
     ) {
         for (position, pending) in pending.take_some(SLICE) {
             turn.budget = turn.budget.saturating_sub(1);
-            self.end_waiting(source, position, &pending);
+            let ticket = pending.ticket;
+            let waiter = Waiter {
+                ticket,
+                source,
+                position,
+            };
+            self.forget_waiter(waiter, &pending);
         }
         if !pending.is_empty() {
             self.work.push_back(Work::ForgetWaiters(source, pending));

@@ -6,6 +6,7 @@ use std::vec::IntoIter;
 use super::warnings::cycle_meter;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
+use crate::base::limits::PURGE_SPARED_MAX;
 use crate::base::{ConnectionId, ConsumerId, Lsn, Name, Position, QueueId, invariant};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::event::EventKind;
@@ -18,6 +19,8 @@ use crate::wire::Value;
 
 /// The argument with the type of a queue.
 const QUEUE_TYPE: &str = "x-queue-type";
+/// Time that a purge takes for a message that it spares, about, in nanoseconds.
+const SPARED_NS: u64 = 5;
 
 impl Core {
     pub(super) fn queue_declare(
@@ -292,12 +295,15 @@ impl Core {
             .queues
             .get_mut(&id)
             .ok_or_else(|| Self::missing_queue(name))?;
+        let spared = queue.messages.held() + queue.pending.len();
+        check_spared(name, spared)?;
+        turn.effects.meter.charge_ns(spared * SPARED_NS);
         let before = queue.messages.usage();
         let reserved = queue.reserved();
-        let messages = (queue.messages).purge_but(&reserved, &mut self.deferred_free);
+        let (messages, kept) = (queue.messages).purge_but(&reserved, &mut self.deferred_free);
         self.memory.change(before, queue.messages.usage());
         if queue.durable && messages > 0 {
-            let (below, kept) = (queue.messages.ends(), queue.spared_by_purge());
+            let below = queue.messages.ends();
             self.recorder.push(Fact::Purged {
                 queue: id,
                 below,
@@ -433,5 +439,32 @@ impl Core {
         if !left.as_slice().is_empty() {
             self.work.push_back(Work::EndConsumers(left));
         }
+    }
+}
+
+/// Refuses to purge a queue with more messages than one step may spare.
+fn check_spared(name: &Name, spared: u64) -> Result<(), Error> {
+    if spared <= PURGE_SPARED_MAX {
+        return Ok(());
+    }
+    Err(Error::NotIdle {
+        kind: ObjectKind::Queue,
+        name: name.clone(),
+        state: "not to be purged now: more than 1048576 of its messages are unsettled or are dead letters that wait",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_purge_that_would_spare_too_many_messages_is_refused_with_their_number() {
+        let name = Name::from("q");
+        assert_eq!(check_spared(&name, PURGE_SPARED_MAX), Ok(()));
+        let refused = check_spared(&name, PURGE_SPARED_MAX + 1)
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains(&PURGE_SPARED_MAX.to_string()), "{refused}");
     }
 }

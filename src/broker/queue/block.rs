@@ -76,6 +76,25 @@ impl Block {
         self.counts.get(state as usize).copied().unwrap_or(0)
     }
 
+    /// The slots with a message in one of two states, in order.
+    pub(super) fn places_in(&self, states: [MessageState; 2]) -> impl Iterator<Item = usize> {
+        let has_any = states.iter().any(|state| self.count(*state) > 0);
+        let words = 0..if has_any { WORDS } else { 0 };
+        words.flat_map(move |word| {
+            let bits = states
+                .iter()
+                .filter_map(|state| self.bits.get(*state as usize));
+            let mut set = bits
+                .filter_map(|bits| bits.get(word))
+                .fold(0, |all, bits| all | bits);
+            std::iter::from_fn(move || {
+                let next = (set != 0).then(|| word * 64 + set.trailing_zeros() as usize)?;
+                set &= set - 1;
+                Some(next)
+            })
+        })
+    }
+
     /// Number of slots with a message.
     #[inline]
     pub(super) fn live(&self) -> u16 {

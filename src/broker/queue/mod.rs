@@ -363,20 +363,6 @@ impl Queue {
             .collect()
     }
 
-    /// The positions in front of the ends that a purge spares, of messages that the journal keeps.
-    pub fn spared_by_purge(&self) -> Vec<Position> {
-        let mut spared = self.reserved();
-        for state in [MessageState::Held, MessageState::Dying] {
-            let mut from = Position(0);
-            while let Some(position) = self.messages.find_durable(state, from) {
-                spared.push(position);
-                from = Position(position.0 + 1);
-            }
-        }
-        spared.sort_unstable();
-        spared
-    }
-
     /// Messages in these states that a redrive moved here and learns of, by its number.
     pub fn marks(&self, states: &[MessageState]) -> BTreeMap<u32, u64> {
         let mut marks = BTreeMap::new();

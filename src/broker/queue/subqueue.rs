@@ -437,6 +437,20 @@ impl Subqueue {
         })
     }
 
+    /// The messages in one of two states, in order: places, with their blocks.
+    pub(super) fn places_in(
+        &self,
+        states: [MessageState; 2],
+    ) -> impl Iterator<Item = (u64, &Block, usize)> {
+        let blocks = self.blocks.iter().enumerate();
+        let blocks = blocks.filter_map(|(cell, entry)| Some((cell, entry.block.as_ref()?)));
+        blocks.flat_map(move |(cell, block)| {
+            let first = self.first + (cell << self.shift) as u64;
+            let places = block.places_in(states);
+            places.map(move |at| (first + at as u64, &**block, at))
+        })
+    }
+
     /// The first message in a state at or behind a place.
     pub fn find(&self, state: MessageState, from: u64) -> Option<u64> {
         self.find_while(state, from, || true).ok().flatten()
