@@ -81,9 +81,9 @@ pub(super) struct Link {
 /// How a link answers that the peer closes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Closing {
-    /// At once.
+    /// The engine does, at once.
     ByEngine,
-    /// When the owner says so.
+    /// The engine does, when the owner says so.
     ByOwner,
     /// The peer closed it, and the owner has not answered yet.
     Owed,

@@ -513,14 +513,7 @@ impl Core {
             source: id,
             position,
         };
-        if let Some(before) = waited {
-            self.forget_waiter(waiter, &before);
-        }
-        for target in refused {
-            if let Some(target) = self.queues.get_mut(target) {
-                target.waiters.insert(waiter);
-            }
-        }
+        self.note_waiter(waiter, waited.as_ref(), refused);
         if is_new {
             self.change(id, position);
         }
@@ -590,6 +583,18 @@ impl Core {
             position,
         };
         self.forget_waiter(waiter, &pending);
+    }
+
+    /// Puts a dead letter among those that wait for room in the queues that refused it, and no others.
+    fn note_waiter(&mut self, waiter: Waiter, before: Option<&Pending>, refused: &[QueueId]) {
+        if let Some(before) = before {
+            self.forget_waiter(waiter, before);
+        }
+        for target in refused {
+            if let Some(target) = self.queues.get_mut(target) {
+                target.waiters.insert(waiter);
+            }
+        }
     }
 
     /// Takes a dead letter out of those that wait for room where it waited.
