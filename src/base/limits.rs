@@ -184,6 +184,8 @@ pub const BROWSED_BLOCKS_MAX: usize = 1_024;
 pub const HTTP_SCANS_MAX: usize = 4;
 /// Exports and imports of messages over HTTP at a time; further ones are refused.
 pub const HTTP_STREAMS_MAX: usize = 4;
+/// Those of one user at a time: one that takes its time leaves places for others.
+pub const HTTP_STREAMS_OF_USER_MAX: usize = 2;
 /// Bytes of a bare message of which an exported line shows the beginning.
 pub const EXPORT_PREVIEW_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of an imported line beside one and two fifths of the largest message: the longest history.
@@ -200,7 +202,8 @@ pub const IMPORT_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 pub const IMPORT_IDLE_MS: u64 = 60 * 60 * 1_000;
 /// Characters of the id of an import.
 pub const IMPORT_ID_BYTES_MAX: usize = 64;
-/// How long nothing of an imported body may come, in milliseconds.
+/// How long nothing of an imported body may come, in milliseconds; what comes at
+/// `HTTP_BODY_RATE_MIN` or faster gives it that time again.
 pub const IMPORT_STALL_MS: u64 = 20_000;
 /// Error and annotations of an outcome that are sent back when it is settled, in bytes: a longer
 /// one is answered with the bare outcome, since one frame may be about many deliveries and each may
