@@ -371,6 +371,10 @@ pub const HISTORY_ENTRIES_BYTES_MAX: usize = 160 * 1024;
 pub const QUARANTINE_LENGTH_DEFAULT: u64 = 100_000;
 /// Bytes of bare messages in the quarantine of a vhost, by default.
 pub const QUARANTINE_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
+/// Messages take at most one part in so many of `--memory-limit` before the newest leave memory, also
+/// where `--memory-budget` is more: what cannot leave, such as buffers and queues, takes the rest, and
+/// the alarm ends.
+pub const MEMORY_BUDGET_PART: u64 = 2;
 /// Bytes of the body of an HTTP request that only names and sets things.
 pub const HTTP_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the body of an HTTP request that names many things: users to delete together.

@@ -157,7 +157,7 @@ impl Shared {
     }
 
     fn memory(&self) -> MemoryStats {
-        let budget_bytes = self.live.read().memory_budget.0;
+        let budget_bytes = self.live.read().budget_in_force();
         let mut stats = MemoryStats {
             budget_bytes,
             spilled_bytes: self.node.pager.spilled_bytes(),
