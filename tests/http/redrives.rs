@@ -376,7 +376,7 @@ fn a_redrive_of_more_than_the_memory_limit_goes_on_to_its_end() {
         "header": {"durable": true, "priority": null, "ttl": null, "delivery_count": 0},
         "annotations": null, "bare": STANDARD.encode(bare),
     });
-    let lines: String = (0..LARGE).map(|_| format!("{line}\n")).collect();
+    let lines = format!("{line}\n").repeat(usize::try_from(LARGE).expect("few"));
     let deadline = Instant::now() + PATIENCE;
     let import = || {
         let path = "/api/queues/%2F/dlq/messages.jsonl";
