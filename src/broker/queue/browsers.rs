@@ -114,7 +114,7 @@ impl Browsers {
         self.all.is_empty()
     }
 
-    /// Their number.
+    /// The number of browsers, those at rest included.
     pub fn len(&self) -> usize {
         self.all.len()
     }
