@@ -363,6 +363,7 @@ fn a_broker_that_is_killed_again_and_again_moves_each_dead_letter_once() {
 #[test]
 fn a_redrive_of_more_than_the_memory_limit_goes_on_to_its_end() {
     const LARGE: u64 = 600;
+    const PORTION: u64 = 20;
     let folder = Folder::new("redrive-memory");
     let data = folder.path("data");
     let broker = RunningBroker::start(&["--data", &data, "--memory-limit=4MiB"]);
@@ -376,21 +377,21 @@ fn a_redrive_of_more_than_the_memory_limit_goes_on_to_its_end() {
         "header": {"durable": true, "priority": null, "ttl": null, "delivery_count": 0},
         "annotations": null, "bare": STANDARD.encode(bare),
     });
-    let lines = format!("{line}\n").repeat(usize::try_from(LARGE).expect("few"));
+    // Each portion is read before it is refused in an alarm.
+    let portion = format!("{line}\n").repeat(usize::try_from(PORTION).expect("few"));
     let deadline = Instant::now() + PATIENCE;
-    let import = || {
+    for first in (1..=LARGE).step_by(usize::try_from(PORTION).expect("few")) {
+        let headers = format!("import-id: fill\r\nimport-line: {first}\r\n");
         let path = "/api/queues/%2F/dlq/messages.jsonl";
-        api.send_with("guest", ("POST", path), "import-id: fill\r\n", &lines)
-    };
-    // A short alarm may end it; one that stands does so for good.
-    loop {
-        let (status, answer) = import();
-        if status == 200 {
-            break;
+        let import = || api.send_with("guest", ("POST", path), &headers, &portion);
+        // An alarm may refuse it for a moment; one that stands does so for good.
+        while let (status, answer) = import()
+            && status != 200
+        {
+            assert_eq!(status, 503, "{answer}");
+            assert!(Instant::now() < deadline, "{answer}");
+            thread::sleep(POLL);
         }
-        assert_eq!(status, 503, "{answer}");
-        assert!(Instant::now() < deadline, "{answer}");
-        thread::sleep(POLL);
     }
     let asked = json!({"queue": "dlq", "target": {"kind": "queue", "queue": "work"}});
     assert_eq!(api.ask("PUT", "/api/redrives/%2F/back", &asked).0, 201);
