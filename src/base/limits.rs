@@ -187,6 +187,8 @@ pub const PURGE_SPARED_MAX: u64 = 1 << 20;
 pub const HTTP_SCANS_MAX: usize = 4;
 /// Exports and imports of messages over HTTP at a time; further ones are refused.
 pub const HTTP_STREAMS_MAX: usize = 4;
+/// Those of one user at a time: one that takes its time leaves places for others.
+pub const HTTP_STREAMS_OF_USER_MAX: usize = 2;
 /// Bytes of a bare message of which an exported line shows the beginning.
 pub const EXPORT_PREVIEW_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of an imported line beside one and two fifths of the largest message: the longest history.
@@ -203,7 +205,8 @@ pub const IMPORT_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 pub const IMPORT_IDLE_MS: u64 = 60 * 60 * 1_000;
 /// Characters of the id of an import.
 pub const IMPORT_ID_BYTES_MAX: usize = 64;
-/// How long nothing of an imported body may come, in milliseconds.
+/// How long nothing of an imported body may come, in milliseconds; what comes at
+/// `HTTP_BODY_RATE_MIN` or faster gives it that time again.
 pub const IMPORT_STALL_MS: u64 = 20_000;
 /// Error and annotations of an outcome that are sent back when it is settled, in bytes: a longer
 /// one is answered with the bare outcome, since one frame may be about many deliveries and each may
@@ -371,6 +374,10 @@ pub const HISTORY_ENTRIES_BYTES_MAX: usize = 160 * 1024;
 pub const QUARANTINE_LENGTH_DEFAULT: u64 = 100_000;
 /// Bytes of bare messages in the quarantine of a vhost, by default.
 pub const QUARANTINE_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
+/// Messages take at most one part in so many of `--memory-limit` before the newest leave memory, also
+/// where `--memory-budget` is more: what cannot leave, such as buffers and queues, takes the rest, and
+/// the alarm ends.
+pub const MEMORY_BUDGET_PART: u64 = 2;
 /// Bytes of the body of an HTTP request that only names and sets things.
 pub const HTTP_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the body of an HTTP request that names many things: users to delete together.

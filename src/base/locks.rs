@@ -113,8 +113,8 @@ pub mod rank {
         LintCounts,
         /// The sessions of the page.
         PageSessions,
-        /// Streams of events that are open, by user.
-        EventStreams,
+        /// Streams of events, and exports and imports, that are open, by user.
+        UserStreams,
         /// HTTP requests that are being served.
         HttpPlaces,
         /// The body of one HTTP request.

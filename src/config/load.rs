@@ -322,6 +322,7 @@ fn show(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ByteSize;
 
     fn environment(name: &str, value: &str) -> Vec<Given> {
         let found = crate::config::from_environment([(name.into(), value.into())]);
@@ -386,6 +387,33 @@ mod tests {
         assert_eq!(settings.node_name, "variable");
         assert_eq!(settings.log, "a");
         assert_eq!(settings.vhosts().collect::<Vec<_>>(), ["/", "v"]);
+    }
+
+    /// A budget that is never reached lets messages that are read back keep the alarm up.
+    #[test]
+    fn the_memory_budget_is_at_most_half_of_the_memory_limit() {
+        let in_force = |budget, limit| {
+            let settings = Settings {
+                memory_budget: ByteSize(budget),
+                memory_limit: ByteSize(limit),
+                ..Settings::default()
+            };
+            settings.budget_in_force()
+        };
+        for ((budget, limit), expected) in [
+            ((100, 1_000), 100),
+            ((500, 1_000), 500),
+            ((501, 1_000), 500),
+            ((5_000, 1_000), 500),
+            ((100, 1), 1),
+            // None of either, as asked for.
+            ((100, 0), 100),
+            ((0, 1_000), 0),
+        ] {
+            assert_eq!(in_force(budget, limit), expected, "{budget} {limit}");
+        }
+        let settings = Settings::default();
+        assert_eq!(settings.budget_in_force(), settings.memory_budget.0);
     }
 
     #[test]

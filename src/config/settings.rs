@@ -220,6 +220,21 @@ impl Settings {
         self.data.as_deref().filter(|_| !self.in_memory)
     }
 
+    /// The memory that messages may take before the newest leave it, in bytes; 0: they stay. A budget
+    /// above the limit would never be reached: messages that are read back would keep the memory alarm
+    /// up, and nothing that publishers wait for would ever leave.
+    pub(crate) const fn budget_in_force(&self) -> u64 {
+        let (budget, limit) = (self.memory_budget.0, self.memory_limit.0);
+        let most = limit / limits::MEMORY_BUDGET_PART;
+        if budget == 0 || limit == 0 || budget <= most {
+            budget
+        } else if most == 0 {
+            1 // 0 is no budget
+        } else {
+            most
+        }
+    }
+
     fn problem_with_transactions(&self) -> Option<(&'static str, String)> {
         if self.transaction_timeout.ms == 0 {
             let why = "no transaction could ever be discharged".to_owned();

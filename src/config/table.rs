@@ -386,7 +386,7 @@ pub const TABLE: &[Key] = &[
         "BYTES",
         MEMORY,
         "Memory for waiting messages; those beyond it, the newest first, are on disk until it is \
-         their turn. 0 keeps all in memory",
+         their turn. At most half of memory-limit is used. 0 keeps all in memory",
     ),
     key(
         "memory-limit",

@@ -62,7 +62,9 @@ all queues is always that of the vhost. A new queue never takes another one's pl
 is deleted, `other` rises by its counts, and another may get its place.
 
 Numbers of deaths go on after a restart. Deaths of messages that the journal knows are exact after a crash,
-too; of others, and of times to death, a crash loses the last second at most, an orderly stop nothing.
+too; of others, and of times to death, a crash loses the last second at most, an orderly stop nothing. All other
+counters begin at 0 at each start, as `rate()` and `increase()` expect: among them those of redrives, and drops of what
+did not die (reason none).
 
 This page is written from the table in `src/metrics/table.rs`:
 `CORONER_WRITE_DOCS=1 cargo test --lib metrics::` writes it anew.

@@ -76,7 +76,7 @@ pub struct Snapshot {
     pub memory_used_bytes: u64,
     /// The setting `memory-limit`, in bytes.
     pub memory_limit_bytes: u64,
-    /// The setting `memory-budget`, in bytes.
+    /// The memory budget in force, in bytes: the setting, or half of `memory-limit` if that is less.
     pub memory_budget_bytes: u64,
     /// Bytes free on the disk of the data directory; none if they cannot be read.
     pub disk_free_bytes: Option<u64>,

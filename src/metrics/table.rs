@@ -88,7 +88,7 @@ metrics! {
     MEMORY_LIMIT = Gauge "coroner_memory_limit_bytes" [] Everywhere
         "The setting memory-limit: above it publishers are stopped.";
     MEMORY_BUDGET = Gauge "coroner_memory_budget_bytes" [] Everywhere
-        "The setting memory-budget: above it messages leave memory.";
+        "The setting memory-budget, or half of memory-limit if less: above it messages leave memory.";
     DISK_FREE = Gauge "coroner_disk_free_bytes" [] Everywhere
         "Bytes free on the disk of the data directory, if there is one.";
     DISK_FREE_LIMIT = Gauge "coroner_disk_free_limit_bytes" [] Everywhere

@@ -74,11 +74,22 @@ pub(crate) struct Pager<D: Disk> {
     /// Whether anything was spilled: then released bodies may be spilled pieces.
     has_spilled: AtomicBool,
     /// What is to be read back.
-    pub(crate) loads: Jobs<(Name, ReadBack)>,
+    pub(crate) loads: Jobs<(VhostRef, ReadBack)>,
     /// Jobs of the evicting thread.
     pub(crate) evictions: Arc<Jobs<EvictionJob>>,
     /// The time before which nothing is spilled, after a failure.
     spill_again_ns: AtomicU64,
+    /// Vhosts that were given a number so far.
+    vhosts: AtomicU64,
+}
+
+/// The vhost that a job is of. One of the same name that is made after this one was deleted is
+/// another one: it did not ask.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct VhostRef {
+    pub(crate) name: Name,
+    /// Never used again while the node runs.
+    number: u64,
 }
 
 /// Time without spilling after a failure, in nanoseconds.
@@ -152,7 +163,7 @@ pub(crate) enum EvictionJob {
     /// Evict messages until the budget is kept.
     Look,
     /// Spill a block of this vhost.
-    Spill(Name, Spill),
+    Spill(VhostRef, Spill),
     /// Release a spilled piece.
     Unspill(Lsn),
 }
@@ -175,6 +186,15 @@ impl<D: Disk> Pager<D> {
             loads: Jobs::default(),
             spill_again_ns: AtomicU64::new(0),
             evictions: Arc::default(),
+            vhosts: AtomicU64::new(0),
+        }
+    }
+
+    /// What jobs of a new vhost are known by.
+    pub(crate) fn reference(&self, name: &Name) -> VhostRef {
+        VhostRef {
+            name: name.clone(),
+            number: self.vhosts.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -299,7 +319,7 @@ impl<D: Disk> Pager<D> {
     }
 
     /// Queues the jobs that a vhost asks for. Not to be called under the lock of its core.
-    pub(crate) fn take(&self, vhost: &Name, wants: PagingWants) {
+    pub(crate) fn take(&self, vhost: &VhostRef, wants: PagingWants) {
         let PagingWants {
             loads,
             looks,
@@ -331,6 +351,13 @@ impl<D: Disk> Pager<D> {
             SpillTarget::Spilled(spill) => spill.bytes(),
             SpillTarget::Nowhere => 0,
         }
+    }
+
+    /// Estimated memory of messages, and of disk refs, in bytes.
+    #[cfg(test)]
+    pub(crate) fn used_bytes(&self) -> (u64, u64) {
+        let bytes = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (bytes(&self.used_bytes), bytes(&self.disk_ref_bytes))
     }
 
     /// Begins a check of the budget.

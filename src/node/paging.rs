@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 
-use super::pager::{EvictionJob, Pager, ReadBack};
+use super::pager::{EvictionJob, Pager, ReadBack, VhostRef};
 use super::vhosts::Vhosts;
-#[cfg(test)]
 use crate::base::Lsn;
-use crate::base::Name;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::broker::{Command, UpkeepCommand};
+use crate::broker::{Command, Spill, UpkeepCommand};
 use crate::store::Disk;
 
 /// Bytes that one command evicts at most: the core's lock is held for it.
@@ -35,10 +33,11 @@ pub(crate) struct Paging<D: Disk> {
 
 impl<D: Disk> Paging<D> {
     /// Reads what a vhost asked for, and tells the vhost. Blocks.
-    pub(crate) fn load(&self, (name, load): &(Name, ReadBack)) {
-        let Some(vhost) = self.vhosts.get(name) else {
-            return;
+    pub(crate) fn load(&self, (asker, load): &(VhostRef, ReadBack)) {
+        let Some(vhost) = self.vhosts.that(asker) else {
+            return; // deleted since
         };
+        let name = &asker.name;
         let read = match load {
             ReadBack::Block(load) => {
                 let loaded = self.pager.read(load, |record, error| {
@@ -62,17 +61,9 @@ impl<D: Disk> Paging<D> {
     /// Does one step of eviction. Blocks.
     pub(crate) fn evict(&self, now_ns: u64, job: EvictionJob) -> Worked {
         match job {
-            EvictionJob::Spill(name, spill) => {
-                let lsn = self.pager.spill(now_ns, &spill);
-                #[cfg(test)]
-                let lsn = Lsn(lsn.0 + u64::from(lsn.0 > 0 && is_planted(Plant::SpilledForgotten)));
-                if let Some(vhost) = self.vhosts.get(&name) {
-                    let _ = vhost.command(Command::Upkeep(UpkeepCommand::Spilled {
-                        queue: spill.queue,
-                        block: spill.block,
-                        lsn,
-                        written: self.pager.written(),
-                    }));
+            EvictionJob::Spill(asker, spill) => {
+                if self.vhosts.that(&asker).is_some() {
+                    self.spill(now_ns, &asker, &spill);
                 }
                 Worked::On
             }
@@ -81,6 +72,24 @@ impl<D: Disk> Paging<D> {
                 Worked::On
             }
             EvictionJob::Look => self.look(self.pager.may_spill(now_ns)),
+        }
+    }
+
+    /// Spills a block, and tells the vhost. What was written for one that is gone by then is released.
+    fn spill(&self, now_ns: u64, asker: &VhostRef, spill: &Spill) {
+        let lsn = self.pager.spill(now_ns, spill);
+        #[cfg(test)]
+        let lsn = Lsn(lsn.0 + u64::from(lsn.0 > 0 && is_planted(Plant::SpilledForgotten)));
+        let spilled = Command::Upkeep(UpkeepCommand::Spilled {
+            queue: spill.queue,
+            block: spill.block,
+            lsn,
+            written: self.pager.written(),
+        });
+        let vhost = self.vhosts.that(asker);
+        let is_told = vhost.is_some_and(|vhost| vhost.command(spilled).is_ok());
+        if !is_told && lsn > Lsn(0) {
+            self.pager.unspill(lsn);
         }
     }
 
@@ -110,3 +119,6 @@ impl<D: Disk> Paging<D> {
         if is_stuck { Worked::Stuck } else { Worked::On }
     }
 }
+
+#[cfg(test)]
+mod tests;

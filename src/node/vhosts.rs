@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::pager::VhostRef;
 use super::vhost::Vhost;
 use crate::base::Name;
 use crate::base::locks::{RankedRwLock, rank};
@@ -46,6 +47,12 @@ impl<D: Disk> Default for Vhosts<D> {
 impl<D: Disk> Vhosts<D> {
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Vhost<D>>> {
         self.held.read().vhosts.get(name).map(Arc::clone)
+    }
+
+    /// The vhost that a job is of; none: it was deleted, whatever has its name now.
+    pub(crate) fn that(&self, asked: &VhostRef) -> Option<Arc<Vhost<D>>> {
+        let vhost = self.get(&asked.name)?;
+        (vhost.reference() == asked).then_some(vhost)
     }
 
     /// All vhosts, by name.

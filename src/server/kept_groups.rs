@@ -9,6 +9,7 @@ use crate::base::limits::GROUPS_KEPT_MAX;
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Millis, Name, QueueId};
 use crate::broker::QueueCounters;
+use crate::broker::queue::Queue;
 use crate::search::{By, DeathFilter};
 
 /// Answers about groups, kept for a while as long as their queue does not change.
@@ -37,7 +38,27 @@ pub(super) struct Question {
 }
 
 /// What changes whenever the messages of a queue do.
-pub(super) type QueueState = (QueueId, QueueCounters);
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct QueueState {
+    id: QueueId,
+    /// All that comes, is delivered, or dies is counted.
+    counters: QueueCounters,
+    /// Ready messages, and those in whatever state: what a redrive takes, or an operator removes, is in
+    /// no counter of the queue, but they become fewer.
+    ready: u64,
+    live: u64,
+}
+
+impl QueueState {
+    pub(super) fn of(queue: &Queue) -> Self {
+        Self {
+            id: queue.id,
+            counters: queue.counters.clone(),
+            ready: queue.messages.ready(),
+            live: queue.messages.live(),
+        }
+    }
+}
 
 impl KeptGroups {
     pub(super) fn find(

@@ -37,7 +37,7 @@ pub(super) fn follow(shared: &Shared, old: &Settings, new: &Settings) -> Vec<&'s
         live.memory_budget = shared.settings.memory_budget;
         taken.retain(|key| *key != "memory-budget");
     }
-    shared.node.pager.set_budget(live.memory_budget.0);
+    shared.node.pager.set_budget(live.budget_in_force());
     let idle = setup::idle_time_out_ms(&live);
     shared.node.environment.set_idle_time_out_ms(idle);
     let undeliverable = setup::undeliverable(&live);
@@ -49,6 +49,11 @@ pub(super) fn follow(shared: &Shared, old: &Settings, new: &Settings) -> Vec<&'s
     *shared.live.write() = live;
     for setting in &taken {
         tracing::info!(setting, "this setting holds from now on");
+    }
+    let of_budget = ["memory-budget", "memory-limit"];
+    if taken.iter().any(|key| of_budget.contains(key)) {
+        let live = shared.live.read().clone();
+        setup::tell_budget(&live);
     }
     taken
 }

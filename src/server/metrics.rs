@@ -70,7 +70,7 @@ impl Shared {
             open_files_max,
             memory_used_bytes: alarms.memory_used_bytes,
             memory_limit_bytes: live.memory_limit.0,
-            memory_budget_bytes: live.memory_budget.0,
+            memory_budget_bytes: live.budget_in_force(),
             disk_free_bytes: alarms.disk_free_bytes,
             disk_free_limit_bytes: live.disk_free_limit.0,
             version: env!("CARGO_PKG_VERSION"),

@@ -256,17 +256,33 @@ pub(super) fn node(
 ) -> Node<BrokerDisk> {
     let options = options(settings, &registry, seed);
     let environment = Environment::new(registry, options).counted_by(&kept);
+    tell_budget(settings);
     Node::new(NodeParts {
         clock: Arc::new(clock),
         environment,
         spill_target: paging_place(settings, store.clone()),
         store,
-        memory_budget_bytes: settings.memory_budget.0,
+        memory_budget_bytes: settings.budget_in_force(),
         message_bytes_max: settings.max_message_size.0,
         core_options: core_options(settings, &Name::default(), (seed, &kept)),
         kept,
         default_queue_type: Name::from(settings.default_queue_type.to_string()),
     })
+}
+
+/// Says in the log if the memory budget is less than the setting.
+pub(super) fn tell_budget(settings: &Settings) {
+    let in_force = settings.budget_in_force();
+    let (budget, limit) = (settings.memory_budget.0, settings.memory_limit.0);
+    if in_force != budget {
+        tracing::warn!(
+            memory_budget = budget,
+            memory_limit = limit,
+            in_force,
+            "memory-budget is more than half of memory-limit: messages leave memory at that half, \
+             before publishers are stopped"
+        );
+    }
 }
 
 /// Size of the blocks that are evicted together, as a power of 2: smaller if little memory is given
@@ -275,7 +291,7 @@ fn block_shift(settings: &Settings) -> u32 {
     if settings.memory_budget.0 == 0 {
         return BLOCK_SHIFT_MAX;
     }
-    let slots = settings.memory_budget.0 / BUDGET_OF_SLOT_BYTES;
+    let slots = settings.budget_in_force() / BUDGET_OF_SLOT_BYTES;
     slots.max(1).ilog2().min(BLOCK_SHIFT_MAX)
 }
 

@@ -65,7 +65,10 @@ pub(super) struct Shared {
     pub(super) gets: super::gets::Gets,
     /// Streams of events that are open.
     #[cfg(feature = "http")]
-    pub(super) streams: super::streams::EventStreams,
+    pub(super) event_streams: super::streams::UserStreams,
+    /// Exports and imports of messages that are open.
+    #[cfg(feature = "http")]
+    pub(super) message_streams: super::streams::UserStreams,
     /// Answers about groups of dead letters.
     #[cfg(feature = "http")]
     pub(super) groups: super::kept_groups::KeptGroups,
@@ -154,7 +157,7 @@ impl Shared {
     }
 
     fn memory(&self) -> MemoryStats {
-        let budget_bytes = self.live.read().memory_budget.0;
+        let budget_bytes = self.live.read().budget_in_force();
         let mut stats = MemoryStats {
             budget_bytes,
             spilled_bytes: self.node.pager.spilled_bytes(),

@@ -64,7 +64,9 @@ pub(super) async fn start(
         #[cfg(feature = "http")]
         gets: super::gets::Gets::default(),
         #[cfg(feature = "http")]
-        streams: super::streams::EventStreams::default(),
+        event_streams: super::streams::UserStreams::of_events(),
+        #[cfg(feature = "http")]
+        message_streams: super::streams::UserStreams::of_messages(),
         #[cfg(feature = "http")]
         groups: super::kept_groups::KeptGroups::default(),
         #[cfg(feature = "http")]

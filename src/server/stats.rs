@@ -44,7 +44,7 @@ pub struct Stats {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// The setting `memory-budget`, in bytes.
+    /// The memory budget in force, in bytes: the setting, or half of `memory-limit` if that is less.
     pub budget_bytes: u64,
     /// Estimated memory of all messages, in bytes.
     pub used_bytes: u64,

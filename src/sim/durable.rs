@@ -295,7 +295,7 @@ fn links(core: &Core) -> Vec<String> {
 }
 
 fn memos(core: &Core) -> Vec<String> {
-    let imports = core.imports().map(|mark| format!("{mark:?}"));
+    let imports = core.kept_imports().map(|mark| format!("{mark:?}"));
     let durable = |id| core.queue_by_id(id).is_some_and(|queue| queue.durable);
     let notes = core.notes().filter(|note| durable(note.queue));
     imports

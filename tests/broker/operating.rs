@@ -322,6 +322,12 @@ fn a_sighup_changes_what_can_be_changed_and_names_what_cannot() {
     let line = process.line("this setting holds from now on");
     assert!(line.contains("memory-limit"), "{line}");
     assert_eq!(memory_limit(), Some(7 << 20));
+    // The budget, 128 MiB, would never be reached: half of the limit is in force.
+    let line = process.line("memory-budget is more than half of memory-limit");
+    assert!(line.contains(&(7_u64 << 19).to_string()), "{line}");
+    let (_, text) = process.get("/metrics", "");
+    let budget = sample(&text, "coroner_memory_budget_bytes");
+    assert_eq!(budget, Some(7 << 19));
     let line = process.line("this setting changes at the next start only");
     assert!(line.contains("workers"), "{line}");
     let (_, text) = process.get("/metrics", "");

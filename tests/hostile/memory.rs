@@ -50,7 +50,7 @@ fn annotated(length: usize) -> Vec<u8> {
 #[test]
 fn messages_of_annotations_count_and_stop_publishers() {
     // Without the canary: the alarm is to stop all publishers.
-    let broker = RunningBroker::start(&["--memory-limit=128MiB", "--memory-budget=1GiB"]);
+    let broker = RunningBroker::start(&["--memory-limit=128MiB", "--memory-budget=0"]);
     let meter = Meter::start(&broker);
     Raw::declare(broker.port, "annotated");
     let mut raw = Raw::begun(broker.port);

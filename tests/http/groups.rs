@@ -142,6 +142,27 @@ fn the_answer_about_an_unchanged_queue_is_kept_and_a_change_makes_a_new_one() {
     assert_eq!(second["groups"][0]["count"], 11);
 }
 
+/// What a redrive takes is in no counter of its queue: the answer was up to 10 s old.
+#[test]
+fn groups_are_counted_anew_when_a_redrive_has_taken_messages() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    arrange(&api);
+    kinds(&api);
+    let groups = format!("{QUEUE}/groups");
+    let before = api.get(&groups);
+    let all = before["matched"].as_u64().expect("a count");
+    let max = 7;
+    let asked = json!({"queue": "dead", "max": max});
+    assert_eq!(api.ask("PUT", "/api/redrives/%2F/some", &asked).0, 201);
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while api.get("/api/redrives/%2F/some")["ended_at"].is_null() {
+        assert!(Instant::now() < deadline, "the redrive ends");
+    }
+    let after = api.get(&groups);
+    assert_eq!(after["matched"], all - max);
+}
+
 #[test]
 fn browsing_takes_every_part_of_the_filter_and_refuses_what_is_none() {
     let broker = RunningBroker::start(&[]);

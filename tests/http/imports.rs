@@ -173,6 +173,44 @@ fn a_connection_that_is_cut_doubles_no_line() {
     assert_eq!(texts(&api), all);
 }
 
+/// One user held all places with imports that did not go on: nobody could export or import then.
+#[test]
+fn a_user_has_two_exports_and_imports_and_another_one_still_gets_a_place() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put("/api/queues/%2F/dead", &json!({"durable": true}));
+    let login = STANDARD.encode("guest:guest");
+    let begin = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", broker.http_port)).expect("HTTP");
+        let head = format!(
+            "POST {PATH} HTTP/1.1\r\nhost: localhost\r\nauthorization: Basic {login}\r\n\
+             content-length: 1000000\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).expect("a head");
+        stream
+    };
+    let held = [begin(), begin()];
+    let deadline = Instant::now() + PATIENCE;
+    let why = loop {
+        let (status, answer) = import(&api, "", &lines(1..=1));
+        if status == 429 {
+            break answer["reason"].as_str().expect("a reason").to_owned();
+        }
+        assert!(Instant::now() < deadline, "the places are not taken");
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert!(
+        why.contains("the user has 2 exports and imports open"),
+        "{why}"
+    );
+    let user = json!({"password": "ann", "tags": "administrator"});
+    api.put("/api/users/ann", &user);
+    let rights = json!({"configure": ".*", "write": ".*", "read": ".*"});
+    api.put("/api/permissions/%2F/ann", &rights);
+    assert_eq!(api.send_as("ann", "GET", PATH, "").0, 200);
+    drop(held);
+}
+
 /// Wherever it is cut, all lines that are whole are imported, once; the line that is not is named.
 #[test]
 fn a_file_that_is_cut_at_any_byte_goes_on_when_it_is_sent_again() {

@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use fe2o3_amqp::types::messaging::{Header, Message, Outcome};
 use fe2o3_amqp::{Connection, Sender, Session};
 use serde_json::{Value, json};
@@ -354,6 +356,48 @@ fn a_broker_that_is_killed_again_and_again_moves_each_dead_letter_once() {
     assert_eq!(taken.as_array().expect("messages").len() as u64, MANY);
     let outcome = json!({"accepted": MANY, "died_again": 0, "outstanding": 0, "gone": 0});
     assert_eq!(job(&api, "fix")["outcome"], outcome);
+}
+
+/// What a redrive read back stayed in memory, since the budget was above the limit: the alarm stood for
+/// good, and the redrive waited for its end.
+#[test]
+fn a_redrive_of_more_than_the_memory_limit_goes_on_to_its_end() {
+    const LARGE: u64 = 600;
+    const PORTION: u64 = 20;
+    let folder = Folder::new("redrive-memory");
+    let data = folder.path("data");
+    let broker = RunningBroker::start(&["--data", &data, "--memory-limit=4MiB"]);
+    let api = Api { broker: &broker };
+    arrange(&api);
+    let mut bare = vec![0x00, 0x53, 0x75, 0xb0];
+    bare.extend(20_000_u32.to_be_bytes());
+    bare.resize(bare.len() + 20_000, b'x');
+    let line = json!({
+        "v": 1, "exchange": "", "routing_keys": ["work"],
+        "header": {"durable": true, "priority": null, "ttl": null, "delivery_count": 0},
+        "annotations": null, "bare": STANDARD.encode(bare),
+    });
+    // Each portion is read before it is refused in an alarm.
+    let portion = format!("{line}\n").repeat(usize::try_from(PORTION).expect("few"));
+    let deadline = Instant::now() + PATIENCE;
+    for first in (1..=LARGE).step_by(usize::try_from(PORTION).expect("few")) {
+        let headers = format!("import-id: fill\r\nimport-line: {first}\r\n");
+        let path = "/api/queues/%2F/dlq/messages.jsonl";
+        let import = || api.send_with("guest", ("POST", path), &headers, &portion);
+        // An alarm may refuse it for a moment; one that stands does so for good.
+        while let (status, answer) = import()
+            && status != 200
+        {
+            assert_eq!(status, 503, "{answer}");
+            assert!(Instant::now() < deadline, "{answer}");
+            thread::sleep(POLL);
+        }
+    }
+    let asked = json!({"queue": "dlq", "target": {"kind": "queue", "queue": "work"}});
+    assert_eq!(api.ask("PUT", "/api/redrives/%2F/back", &asked).0, 201);
+    let counts = wait(&api, "back")["counts"].clone();
+    assert_eq!(counts["moved"], LARGE, "{counts}");
+    assert_eq!(both(&api), (LARGE, 0));
 }
 
 /// Bodies above 256 KiB are in the journal only, and were once taken as not having the text.

@@ -42,9 +42,9 @@ impl Core {
         let offered = self.offer(turn, id, arrival, &mut insertion);
         self.record(insertion);
         match offered {
-            Offered::Taken { .. } => {
+            Offered::Taken { durable } => {
                 if let Some(line) = line {
-                    self.note_imported(turn.now, id, line);
+                    self.note_imported(turn.now, id, (line, durable));
                 }
                 let lsn = self.recorder.lsn();
                 Ok(Reply::Imported { lsn })

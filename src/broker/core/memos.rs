@@ -18,23 +18,35 @@ pub(super) struct Memos {
     pub(super) notes: Notes,
 }
 
-/// How far an import came, and the record that says so; 0: one that a start has read.
+/// How far an import came.
 #[derive(Debug)]
-struct Import(ImportMark, Lsn);
+struct Import {
+    mark: ImportMark,
+    /// How far it came with a line whose message a restart keeps, as the journal says.
+    kept: Option<ImportMark>,
+    /// The record that says so; 0: one that a start has read, or none.
+    lsn: Lsn,
+}
 
 impl Memos {
     /// The queues that imports went to.
     pub(super) fn imported_to(&self) -> impl Iterator<Item = QueueId> {
-        self.imports.values().map(|Import(mark, _)| mark.queue)
+        self.imports.values().map(|import| import.mark.queue)
     }
 
-    /// The memos as facts of a checkpoint: notes on queues that a start keeps.
+    /// The memos as facts of a checkpoint: those about queues that a start keeps.
     pub(super) fn facts(&self, is_kept: impl Fn(QueueId) -> bool) -> impl Iterator<Item = Fact> {
-        let imports = self.imports.values();
-        let imports = imports.map(|Import(mark, _)| MemoFact::Imported(mark.clone()));
+        let imports = self.kept_imports().filter(|mark| is_kept(mark.queue));
+        let imports = imports.cloned().map(MemoFact::Imported);
+        let imports = imports.collect::<Vec<_>>().into_iter();
         let notes = self.notes.all().filter(move |note| is_kept(note.queue));
         let notes = notes.map(|note| MemoFact::NoteSet(Box::new(note.clone())));
         imports.chain(notes).map(Fact::Memo)
+    }
+
+    fn kept_imports(&self) -> impl Iterator<Item = &ImportMark> {
+        let imports = self.imports.values();
+        imports.filter_map(|import| import.kept.as_ref())
     }
 
     /// Applies a fact that was read from the journal.
@@ -43,11 +55,15 @@ impl Memos {
             MemoFact::Imported(mark) => {
                 // A line whose message died before it was written is told with its death.
                 let known = self.imports.get(&mark.id);
-                let is_behind = known.is_some_and(|Import(known, _)| {
+                let is_behind = known.is_some_and(|Import { mark: known, .. }| {
                     known.queue == mark.queue && known.line > mark.line
                 });
                 if !is_behind {
-                    let import = Import(mark.clone(), Lsn(0));
+                    let import = Import {
+                        mark: mark.clone(),
+                        kept: Some(mark.clone()),
+                        lsn: Lsn(0),
+                    };
                     self.imports.insert(mark.id.clone(), import);
                 }
             }
@@ -64,7 +80,13 @@ impl Memos {
 impl Core {
     /// The imports that are known, by id.
     pub fn imports(&self) -> impl Iterator<Item = &ImportMark> {
-        self.memos.imports.values().map(|Import(mark, _)| mark)
+        self.memos.imports.values().map(|import| &import.mark)
+    }
+
+    /// Those that a restart knows, as it knows them: up to the last line whose message it keeps.
+    pub fn kept_imports(&self) -> impl Iterator<Item = &ImportMark> {
+        let imports = self.memos.kept_imports();
+        imports.filter(|mark| self.is_kept(mark.queue))
     }
 
     /// Looks up how far an import came, before its lines are sent.
@@ -79,7 +101,7 @@ impl Core {
         self.forget_imports(now);
         self.check_import(now, queue, id)?;
         let known = self.memos.imports.get(id);
-        let (behind, lsn) = known.map_or((0, Lsn(0)), |Import(mark, lsn)| (mark.line, *lsn));
+        let (behind, lsn) = known.map_or((0, Lsn(0)), |import| (import.mark.line, import.lsn));
         Ok(Reply::ImportBegun { behind, lsn })
     }
 
@@ -92,28 +114,43 @@ impl Core {
     ) -> Result<Option<Lsn>, Error> {
         self.check_import(now, queue, &line.id)?;
         let known = self.memos.imports.get(&line.id);
-        let known = known.filter(|Import(mark, _)| mark.line >= line.line);
-        Ok(known.map(|Import(_, lsn)| *lsn))
+        let known = known.filter(|import| import.mark.line >= line.line);
+        Ok(known.map(|import| import.lsn))
     }
 
-    /// Takes note of a line that was put into its queue, in the record that does so.
-    pub(super) fn note_imported(&mut self, now: Now, queue: QueueId, line: ImportLine) {
+    /// Takes note of a line that was put into its queue, in the record that does so. The journal is
+    /// told of one whose message it keeps only: others are to be imported again after a restart.
+    pub(super) fn note_imported(
+        &mut self,
+        now: Now,
+        queue: QueueId,
+        (line, durable): (ImportLine, bool),
+    ) {
         let mark = ImportMark {
             id: line.id,
             queue,
             line: line.line,
             at: now.wall,
         };
-        let fact = MemoFact::Imported(mark.clone());
-        self.recorder.push(Fact::Memo(fact));
-        let lsn = self.recorder.lsn();
-        let import = Import(mark.clone(), lsn);
+        let known = self.memos.imports.remove(&mark.id);
+        let (kept, lsn) = if durable {
+            let fact = MemoFact::Imported(mark.clone());
+            self.recorder.push(Fact::Memo(fact));
+            (Some(mark.clone()), self.recorder.lsn())
+        } else {
+            known.map_or((None, Lsn(0)), |known| (known.kept, known.lsn))
+        };
+        let import = Import {
+            mark: mark.clone(),
+            kept,
+            lsn,
+        };
         self.memos.imports.insert(mark.id, import);
     }
 
     /// Checks that an id is of this queue, and makes room for it if it is new.
     fn check_import(&mut self, now: Now, queue: QueueId, id: &Name) -> Result<(), Error> {
-        if let Some(Import(mark, _)) = self.memos.imports.get(id) {
+        if let Some(Import { mark, .. }) = self.memos.imports.get(id) {
             if mark.queue == queue {
                 return Ok(());
             }
@@ -146,8 +183,10 @@ impl Core {
     }
 
     fn forget_import(&mut self, id: Name) {
-        self.memos.imports.remove(&id);
-        let fact = MemoFact::ImportForgotten { id };
-        self.recorder.push(Fact::Memo(fact));
+        let known = self.memos.imports.remove(&id);
+        if known.is_some_and(|import| import.kept.is_some()) {
+            let fact = MemoFact::ImportForgotten { id };
+            self.recorder.push(Fact::Memo(fact));
+        }
     }
 }

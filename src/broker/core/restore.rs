@@ -189,6 +189,7 @@ impl Restoring {
                 self.core.memory.change(Default::default(), usage);
             }
         }
+        self.core.set_policy_alternates();
         self.core.restore_consumer_links(self.now, self.links);
         self.core
     }

@@ -379,6 +379,22 @@ impl Core {
         }
     }
 
+    /// Sets the alternate exchanges that policies give, of all exchanges at once: the core is being
+    /// restored, and what is published to it first may need them.
+    pub(super) fn set_policy_alternates(&mut self) {
+        if self.policies.is_empty() {
+            return;
+        }
+        let exchanges = self.router.exchanges_after(None);
+        let names = exchanges.map(|exchange| exchange.spec.name.clone());
+        for name in names.collect::<Vec<_>>() {
+            let mut matching = Matching::new(ObjectKind::Exchange, name.clone());
+            matching.go_on(&self.policies, &mut Meter::default(), u64::MAX);
+            let alternate = matching.alternate_exchange().cloned();
+            self.router.set_policy_alternate(&name, alternate);
+        }
+    }
+
     /// Does one slice of the pass: some names, or some of the policies that one name is matched
     /// with.
     pub(super) fn apply_policies_slice(&mut self, turn: &mut Turn<'_>) {

@@ -114,6 +114,11 @@ impl Browsers {
         self.all.is_empty()
     }
 
+    /// The number of browsers, those at rest included.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// All of them.
     pub fn ids(&self) -> impl Iterator<Item = ConsumerId> {
         self.all.keys().copied()

@@ -78,6 +78,17 @@ impl Messages {
         }
     }
 
+    /// Memory of its subqueues while they are empty, in bytes, beyond the two of an ordinary queue.
+    pub const fn subqueues_bytes(&self) -> u64 {
+        let more = self.subqueues.len().saturating_sub(2);
+        (more * size_of::<Subqueue>()) as u64
+    }
+
+    /// Memory of a position for each subqueue, in bytes: where one that looks through them goes on.
+    pub const fn places_bytes(&self) -> u64 {
+        (self.subqueues.len() * size_of::<Position>()) as u64
+    }
+
     /// Number of ready messages.
     pub const fn ready(&self) -> u64 {
         self.ready

@@ -172,10 +172,14 @@ impl Queue {
     }
 
     /// Charges its memory, without its messages, to the gauge for as long as it exists. Of messages
-    /// that wait for their time their places in the index are charged, too.
+    /// that wait for their time their places in the index are charged, too, and of consumers and
+    /// browsers that look through it their places in its subqueues.
     pub fn charge(&mut self, gauge: &Gauge) {
         let texts = shared_text_bytes(self.name.len()) + kept_bytes(self.arguments.echoed());
-        self.kept = Some(gauge.charge(QUEUE_OVERHEAD_BYTES + texts));
+        let subqueues = self.messages.subqueues_bytes();
+        self.kept = Some(gauge.charge(QUEUE_OVERHEAD_BYTES + subqueues + texts));
+        let looker = self.messages.places_bytes();
+        self.selecting.charge_places(gauge, looker);
         self.messages.charge_delayed(gauge);
     }
 

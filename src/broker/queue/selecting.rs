@@ -13,7 +13,7 @@ use super::returned::Returned;
 use super::suspects::Suspects;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{ConsumerId, Position, Step, Timestamp, invariant};
+use crate::base::{Charge, ConsumerId, Gauge, Position, Step, Timestamp, invariant};
 use crate::filter::Selector;
 use crate::message::Message;
 
@@ -46,9 +46,21 @@ pub struct Selecting {
     groups: Option<Box<Groups>>,
     /// What links held when the broker ended; none: all is acquired.
     reserved: Option<Box<Reserved>>,
+    /// The memory of the places of consumers and browsers; none: nothing is charged.
+    places: Option<Places>,
     /// Number of consumers with selectors, one each for the browsers, suspects, groups and reserved
     /// messages: what every message asks.
     members: usize,
+}
+
+/// What is charged for the places at which consumers and browsers go on.
+#[derive(Debug)]
+struct Places {
+    charge: Charge,
+    /// Bytes of those of one.
+    each_bytes: u64,
+    /// How many are charged for.
+    count: usize,
 }
 
 #[derive(Debug)]
@@ -194,7 +206,25 @@ impl Selecting {
         }
     }
 
+    /// Charges the places of its consumers and browsers to the gauge, so many bytes each.
+    pub fn charge_places(&mut self, gauge: &Gauge, each_bytes: u64) {
+        self.places = Some(Places {
+            charge: gauge.charge(0),
+            each_bytes,
+            count: 0,
+        });
+        self.count();
+    }
+
     fn count(&mut self) {
+        let browsers = self.browsers.as_ref().map_or(0, |browsers| browsers.len());
+        let looking = self.all.len() + browsers;
+        if let Some(places) = &mut self.places
+            && places.count != looking
+        {
+            places.count = looking;
+            places.charge.set(places.each_bytes * looking as u64);
+        }
         let others = [
             self.browsers.is_some(),
             self.suspects.is_some(),

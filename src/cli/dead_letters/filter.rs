@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::cli::api::Path;
+use crate::cli::deaths::Death;
 
 /// Which messages are meant. All flags that are given must hold; one that is given several times
 /// holds if one of its values does. Those about a death look at the latest.
@@ -24,7 +25,7 @@ pub(in crate::cli) struct FilterFlags {
 
 /// The flags about more than reason, queue and error of a death.
 #[derive(Args, Clone, Default)]
-pub(in crate::cli) struct MessageFlags {
+struct MessageFlags {
     /// Only messages of this group, such as 1:9c2e41aa
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
@@ -112,11 +113,39 @@ impl FilterFlags {
         let nothing = Path::of(&[]);
         self.ask(nothing.clone()) != nothing
     }
+
+    /// Whether a flag about more than reason, queue and error of a death is given.
+    pub(in crate::cli) fn asks_for_more(&self) -> bool {
+        let nothing = Path::of(&[]);
+        self.more.ask(nothing.clone()) != nothing
+    }
+
+    /// Whether reason, queue and error are those of a message's latest death: for messages of a broker
+    /// that cannot be asked.
+    pub(in crate::cli) fn means(&self, latest: Option<&Death>) -> bool {
+        let has = |wanted: &[String], found: Option<&String>| {
+            wanted.is_empty() || found.is_some_and(|found| wanted.contains(found))
+        };
+        has(&self.reason, latest.map(|death| &death.reason))
+            && has(&self.died_in, latest.map(|death| &death.queue))
+            && has(
+                &self.condition,
+                latest.and_then(|death| death.condition.as_ref()),
+            )
+    }
+
+    /// Those of a command line.
+    #[cfg(test)]
+    pub(in crate::cli) fn of(flags: &[&str]) -> Self {
+        let command = Self::augment_args(clap::Command::new("deaths").no_binary_name(true));
+        let given = command.get_matches_from(flags);
+        <Self as clap::FromArgMatches>::from_arg_matches(&given).expect("flags")
+    }
 }
 
 impl MessageFlags {
     /// Adds this part of the filter to the query of a path.
-    pub(in crate::cli) fn ask(&self, path: Path) -> Path {
+    fn ask(&self, path: Path) -> Path {
         let lists = [
             ("group", &self.group),
             ("container", &self.container),
@@ -143,12 +172,6 @@ impl MessageFlags {
             }
         }
         path
-    }
-
-    /// Whether a flag is given.
-    pub(in crate::cli) fn is_any(&self) -> bool {
-        let nothing = Path::of(&[]);
-        self.ask(nothing.clone()) != nothing
     }
 }
 

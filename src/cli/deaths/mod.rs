@@ -13,18 +13,16 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::api::{Api, Path};
-use super::dead_letters::MessageFlags;
+use super::dead_letters::FilterFlags;
 use super::exit::{Failure, FailureKind};
 use super::manage::Task;
 use super::output::{Column, Output, pick, print, print_json, whole_number};
 pub(super) use body::Body;
+use story::Letter;
 pub(super) use story::{Death, Folded, journey, local_time};
-use story::{Letter, Wanted};
 
 /// Bytes of a body that are shown, by default.
 const BODY_BYTES: u64 = 200;
-/// Messages that are requested at once when few of them may match.
-const SLICE: u64 = 500;
 /// Messages that are taken and requeued at once when few of them may match.
 const TAKEN_MAX: u64 = 10_000;
 
@@ -44,17 +42,8 @@ pub(super) struct Deaths {
     /// Bytes of each body to show
     #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES)]
     body: u64,
-    /// Only messages that died for this reason
-    #[arg(long, value_parser = ["rejected", "expired", "maxlen", "delivery_limit"])]
-    reason: Option<String>,
-    /// Only messages that died in this queue; with --reason or --condition of that death
-    #[arg(long = "queue", value_name = "QUEUE")]
-    died_in: Option<String>,
-    /// Only messages that a consumer rejected with this error, such as app:bad-order
-    #[arg(long, value_name = "CONDITION")]
-    condition: Option<String>,
     #[command(flatten)]
-    only: MessageFlags,
+    only: FilterFlags,
     /// Begins at this position of the queue
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     from: u64,
@@ -76,7 +65,7 @@ impl Task for Deaths {
             Err(failure) if failure.kind == FailureKind::NotFound => {
                 // Either there is no such queue, or the broker does not have this request.
                 api.get(&Path::of(&["queues", api.vhost(), &self.queue]))?;
-                if self.only.is_any() || self.from > 0 {
+                if self.only.asks_for_more() || self.from > 0 {
                     return Err(Failure::usage(
                         "this broker has no look at messages that takes more than --reason, \
                          --queue and --condition",
@@ -102,7 +91,7 @@ impl Task for Deaths {
             });
             return out.objects(rows.collect(), &columns, true);
         }
-        let is_part = self.is_narrowed() || self.from > 0;
+        let is_part = self.only.is_any() || self.from > 0;
         let stories = letters.iter().enumerate();
         let stories: Vec<String> = stories
             .map(|(index, letter)| {
@@ -112,7 +101,7 @@ impl Task for Deaths {
             })
             .collect();
         if stories.is_empty() {
-            let which = if self.is_narrowed() { "such " } else { "" };
+            let which = if self.only.is_any() { "such " } else { "" };
             return out.done(format_args!("no {which}messages in queue '{}'", self.queue));
         }
         print(&stories.join("\n"))?;
@@ -127,21 +116,8 @@ impl Task for Deaths {
 }
 
 impl Deaths {
-    fn wanted(&self) -> Wanted {
-        Wanted {
-            reason: self.reason.clone(),
-            queue: self.died_in.clone(),
-            condition: self.condition.clone(),
-        }
-    }
-
-    fn is_narrowed(&self) -> bool {
-        !self.wanted().is_any() || self.only.is_any()
-    }
-
     /// Browses the messages, page by page; also returns the position behind the last one.
     fn look(&self, api: &Api) -> Result<(Vec<Letter>, Option<u64>), Failure> {
-        let wanted = self.wanted();
         let mut found: Vec<Letter> = Vec::new();
         let mut from = Some(self.from);
         while let Some(position) = from {
@@ -149,11 +125,9 @@ impl Deaths {
             if missing == 0 {
                 break;
             }
-            // Few of those that are browsed may match.
-            let count = if wanted.is_any() { missing } else { SLICE };
             let path = Path::of(&["queues", api.vhost(), &self.queue, "messages"])
                 .query("from", &position.to_string())
-                .query("count", &count.to_string())
+                .query("count", &missing.to_string())
                 .query("truncate", &self.body.to_string());
             let mut slice = api.get(&self.only.ask(path))?;
             let messages = slice.get_mut("messages").map(Value::take);
@@ -167,9 +141,6 @@ impl Deaths {
             from = next.filter(|next| *next > position);
             for message in &messages {
                 let letter = Letter::read(message);
-                if !letter.is_wanted(&wanted) {
-                    continue;
-                }
                 let behind = letter.behind();
                 found.push(letter);
                 if found.len() as u64 >= self.count {
@@ -182,11 +153,11 @@ impl Deaths {
     }
 
     fn take_and_put_back(&self, api: &Api) -> Result<Vec<Letter>, Failure> {
-        let wanted = self.wanted();
-        let count = if wanted.is_any() {
-            self.count
-        } else {
+        let is_wanted = |letter: &Letter| !self.only.is_any() || self.only.means(letter.latest());
+        let count = if self.only.is_any() {
             TAKEN_MAX
+        } else {
+            self.count
         };
         let body = json!({
             "count": count,
@@ -200,7 +171,7 @@ impl Deaths {
         )? {
             Value::Array(messages) => {
                 let letters = messages.iter().map(Letter::read);
-                let letters = letters.filter(|letter| letter.is_wanted(&wanted));
+                let letters = letters.filter(is_wanted);
                 Ok(letters
                     .take(usize::try_from(self.count).unwrap_or(usize::MAX))
                     .collect())

@@ -15,8 +15,8 @@ const SECOND_MS: i64 = 1000;
 /// One entry of a history: a queue, a reason, a count.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::cli) struct Death {
-    queue: String,
-    reason: String,
+    pub(in crate::cli) queue: String,
+    pub(in crate::cli) reason: String,
     count: u64,
     /// Time of the first death, in milliseconds since 1970; older brokers do not give it.
     first_ms: Option<i64>,
@@ -29,7 +29,7 @@ pub(in crate::cli) struct Death {
     error: Value,
     by: Value,
     rule: Option<String>,
-    condition: Option<String>,
+    pub(in crate::cli) condition: Option<String>,
 }
 
 impl Death {
@@ -297,33 +297,6 @@ pub(super) fn named(name: &str) -> String {
     }
 }
 
-/// A filter for deaths: one death must match all that is named.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
-    /// The reason of the death.
-    pub(super) reason: Option<String>,
-    /// The queue it died in.
-    pub(super) queue: Option<String>,
-    /// The condition of the consumer's error.
-    pub(super) condition: Option<String>,
-}
-
-impl Wanted {
-    /// Whether it matches every message.
-    pub(super) const fn is_any(&self) -> bool {
-        self.reason.is_none() && self.queue.is_none() && self.condition.is_none()
-    }
-
-    fn is(&self, death: &Death) -> bool {
-        let same = |wanted: &Option<String>, found: Option<&String>| {
-            wanted.as_ref().is_none_or(|wanted| Some(wanted) == found)
-        };
-        same(&self.reason, Some(&death.reason))
-            && same(&self.queue, Some(&death.queue))
-            && same(&self.condition, death.condition.as_ref())
-    }
-}
-
 /// The columns of the table.
 pub(super) const COLUMNS: [&str; 11] = [
     "position",
@@ -441,7 +414,7 @@ impl Letter {
     /// The message as a row of a table, see [`COLUMNS`].
     pub(super) fn row(&self, queue: &str) -> Value {
         let (exchange, keys) = self.published();
-        let latest = self.deaths.iter().max_by_key(|death| death.last_ms);
+        let latest = self.latest();
         let deaths: u64 = self.deaths.iter().map(|death| death.count).sum();
         json!({
             "position": self.position,
@@ -468,9 +441,15 @@ impl Letter {
         self.position?.checked_add(1)
     }
 
-    /// Whether one of its deaths matches.
-    pub(super) fn is_wanted(&self, wanted: &Wanted) -> bool {
-        wanted.is_any() || self.deaths.iter().any(|death| wanted.is(death))
+    /// Its latest death; of several with one time the first in its history, which has the newest first.
+    pub(super) fn latest(&self) -> Option<&Death> {
+        self.deaths.iter().reduce(|latest, death| {
+            if death.last_ms > latest.last_ms {
+                death
+            } else {
+                latest
+            }
+        })
     }
 
     /// The message with its history in words, with at most `body_max` bytes of its body.
@@ -572,6 +551,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::dead_letters::FilterFlags;
 
     fn letter() -> Letter {
         Letter::read(&json!({
@@ -733,7 +713,7 @@ mod tests {
     }
 
     #[test]
-    fn one_death_has_all_that_is_looked_for() {
+    fn the_latest_death_is_the_one_that_is_looked_at() {
         let died = |queue: &str, reason: &str, condition: Option<&str>| {
             json!({"queue": queue, "reason": reason, "by": {"user": "u"},
                 "error": {"condition": condition, "description": "no such item"}})
@@ -742,21 +722,20 @@ mod tests {
             died("retry", "expired", None),
             died("orders", "rejected", Some("app:bad")),
         ]}}));
-        let check = |words: [Option<&str>; 3], expect: bool| {
-            let [reason, queue, condition] = words.map(|word| word.map(str::to_owned));
-            let wanted = Wanted {
-                reason,
-                queue,
-                condition,
-            };
-            assert_eq!(letter.is_wanted(&wanted), expect, "{wanted:?}");
+        assert_eq!(letter.latest().map(|death| &*death.queue), Some("retry"));
+        // Those that were taken from a RabbitMQ are looked through here.
+        let check = |flags: &[&str], expect: bool| {
+            let only = FilterFlags::of(flags);
+            assert_eq!(only.means(letter.latest()), expect, "{flags:?}");
+            assert!(only.is_any() && !only.asks_for_more(), "{flags:?}");
         };
-        check([None, None, None], true);
-        check([Some("rejected"), None, None], true);
-        check([Some("maxlen"), None, None], false);
-        check([Some("rejected"), Some("orders"), Some("app:bad")], true);
-        check([Some("expired"), Some("orders"), None], false);
-        check([None, None, Some("app:other")], false);
+        check(&["--reason", "expired"], true);
+        check(&["--reason", "expired", "--queue", "retry"], true);
+        check(&["--reason", "maxlen", "--reason", "expired"], true);
+        check(&["--reason", "rejected"], false);
+        check(&["--queue", "orders"], false);
+        check(&["--condition", "app:bad"], false);
+        assert!(FilterFlags::of(&["--group", "1:9c2e41aa"]).asks_for_more());
         let story = letter.story((1, None), "q", 200);
         let said = "    app:bad \"no such item\"\n    by user u\n";
         assert!(story.contains(said), "{story}");

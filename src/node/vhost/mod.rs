@@ -14,7 +14,7 @@ use self::state::{AttachedConnection, VhostState, log};
 use super::clock::SharedClock;
 use super::events::VhostEvents;
 use super::outbox::Outbox;
-use super::pager::{MemoryWakes, Pager, PagingWants};
+use super::pager::{MemoryWakes, Pager, PagingWants, VhostRef};
 use super::sampled::Sampled;
 use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
@@ -53,7 +53,8 @@ type Surroundings<D> = (Option<Arc<Store<D>>>, Arc<Pager<D>>, Arc<VhostEvents>);
 /// released, once per batch.
 #[derive(Debug)]
 pub(crate) struct Vhost<D: Disk> {
-    name: Name,
+    /// Its name, and what the pager's jobs for it are known by.
+    reference: VhostRef,
     clock: SharedClock,
     /// The work that one hold of the lock may do.
     budget: HoldBudget,
@@ -89,7 +90,7 @@ impl<D: Disk> Vhost<D> {
         (store, pager, events): Surroundings<D>,
         (seed, clock, failure): (Seed, SharedClock, Arc<Signal>),
     ) -> Self {
-        let (name, shared_memory) = (core.vhost().clone(), core.shared_memory());
+        let (reference, shared_memory) = (pager.reference(core.vhost()), core.shared_memory());
         let budget = core.hold_budget();
         let kept = core.kept().clone();
         let state = VhostState {
@@ -104,7 +105,7 @@ impl<D: Disk> Vhost<D> {
             longest_estimate_ns: 0,
         };
         Self {
-            name,
+            reference,
             clock,
             budget,
             state: RankedMutex::new(state),
@@ -196,7 +197,7 @@ impl<D: Disk> Vhost<D> {
             facts: facts.into(),
             named: true,
         };
-        let block = Stored::new(self.name.clone(), record);
+        let block = Stored::new(self.name().clone(), record);
         store.journal().append_block(block)
     }
 
@@ -401,7 +402,7 @@ impl<D: Disk> Vhost<D> {
         for waker in wakers {
             waker.wake();
         }
-        self.pager.take(&self.name, wants);
+        self.pager.take(&self.reference, wants);
         wakes.wake();
         self.kept.wake_if_due();
         if self.timer_due.fetch_min(due.0, Ordering::Relaxed) > due.0 {
@@ -409,7 +410,7 @@ impl<D: Disk> Vhost<D> {
         }
         drop(garbage);
         for event in events {
-            log(&self.name, &event);
+            log(self.name(), &event);
         }
     }
 
@@ -428,7 +429,7 @@ impl<D: Disk> Vhost<D> {
     /// Marks the core as failed after a panic: its state is unusable, and it is not used again.
     fn fail(&self, state: Guard<'_>) -> Failed {
         self.failed.store(true, Ordering::Release);
-        tracing::error!(vhost = %self.name, "the core failed; its links are closed");
+        tracing::error!(vhost = %self.name(), "the core failed; its links are closed");
         let outboxes = state.outboxes();
         drop(state);
         for outbox in outboxes {
@@ -438,8 +439,13 @@ impl<D: Disk> Vhost<D> {
         Failed
     }
 
-    pub(crate) fn name(&self) -> &Name {
-        &self.name
+    pub(crate) const fn name(&self) -> &Name {
+        &self.reference.name
+    }
+
+    /// What the pager's jobs for it are known by.
+    pub(crate) const fn reference(&self) -> &VhostRef {
+        &self.reference
     }
 
     /// Deletes the vhost: no record of it follows. Its connections are woken.
@@ -458,13 +464,26 @@ impl<D: Disk> Vhost<D> {
         self.deleted.load(Ordering::Acquire)
     }
 
-    /// Frees a part of the content of a deleted vhost; bodies in the journal are released once the
-    /// record of the deletion is durable. False when nothing is left.
+    /// Frees a part of the content of a deleted vhost, and gives back its share of the memory budget
+    /// and what was spilled of it; bodies in the journal are released once the record of the deletion
+    /// is durable. False when nothing is left.
     pub(crate) fn dissolve(&self, deleted_by: Lsn) -> bool {
-        let mut state = self.state.lock();
+        if self.failed() {
+            self.write_off();
+            return false;
+        }
         let begun_ns = self.clock.elapsed_ns();
-        let VhostState { core, effects, .. } = &mut *state;
-        let more = core.dissolve(self.clock.now(), self.budget.commands, effects);
+        let dissolved = self.caught(self.state.lock(), |state| {
+            let now = self.clock.now();
+            let VhostState { core, effects, .. } = state;
+            core.dissolve(now, self.budget.commands, effects)
+        });
+        let Ok((mut state, more)) = dissolved else {
+            self.write_off();
+            return false;
+        };
+        let effects = &mut state.effects;
+        let unspills = self.pager.take_spilled(&mut effects.released);
         if let Some(store) = &self.store {
             for body in effects.released.drain(..) {
                 store.journal().release(body, deleted_by);
@@ -472,10 +491,27 @@ impl<D: Disk> Vhost<D> {
         }
         let garbage = std::mem::take(&mut effects.garbage);
         effects.clear();
+        let wakes = self.note_memory(&mut state);
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
         RankedGuard::unlock_fair(state);
+        let wants = PagingWants {
+            unspills,
+            ..PagingWants::default()
+        };
+        self.pager.take(&self.reference, wants);
+        wakes.wake();
         drop(garbage);
         more == More::Yes
+    }
+
+    /// Gives back the share of the memory budget of a vhost whose core cannot be freed in order, since
+    /// it failed: it is freed as a whole.
+    fn write_off(&self) {
+        let mut state = self.state.lock();
+        let before = std::mem::take(&mut state.memory);
+        let wakes = self.pager.used(before, Memory::default());
+        RankedGuard::unlock_fair(state);
+        wakes.wake();
     }
 
     /// Whether its lock can be taken within this time. Blocks.
@@ -500,7 +536,7 @@ impl<D: Disk> Vhost<D> {
     pub(crate) fn stats(&self) -> VhostStats {
         let state = self.state.lock();
         VhostStats {
-            name: self.name.to_string(),
+            name: self.name().to_string(),
             connections: state.peers.len(),
             published: state.core.counters().published,
             delivered: state.core.counters().delivered,

@@ -1,5 +1,6 @@
 //! Bodies of requests: bounded each and together, with a minimum rate.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::base::limits::{
     HTTP_BODIES_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_BODY_GRACE_MS, HTTP_BODY_RATE_MIN,
-    HTTP_BODY_ROOM_WAIT_MS,
+    HTTP_BODY_ROOM_WAIT_MS, IMPORT_STALL_MS,
 };
 use crate::base::{Charge, Gauge};
 use crate::management::http::Failure;
@@ -114,6 +115,64 @@ impl Bodies {
     }
 }
 
+/// A body that is worked on while it arrives, of any length. Time counts only while it is waited
+/// for: what comes gives time again, so that one that comes at [`HTTP_BODY_RATE_MIN`] never ends.
+#[derive(Debug)]
+pub(super) struct PacedBody {
+    body: Body,
+    /// Time that it may still be waited for.
+    patience: Duration,
+    patience_max: Duration,
+}
+
+/// The body came too slowly.
+#[derive(Debug)]
+pub(super) struct TooSlow {
+    patience_max: Duration,
+}
+
+impl fmt::Display for TooSlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waited = self.patience_max.as_millis();
+        write!(
+            f,
+            "the body comes slower than {HTTP_BODY_RATE_MIN} bytes a second: it was waited for \
+             {waited} ms longer"
+        )
+    }
+}
+
+impl PacedBody {
+    pub(super) const fn new(body: Body) -> Self {
+        Self::with_patience(body, Duration::from_millis(IMPORT_STALL_MS))
+    }
+
+    const fn with_patience(body: Body, patience: Duration) -> Self {
+        Self {
+            body,
+            patience,
+            patience_max: patience,
+        }
+    }
+
+    /// The next bytes; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Result<Option<Bytes>, TooSlow>, Failure> {
+        let begun = now();
+        let came = tokio::time::timeout(self.patience, next(&mut self.body)).await;
+        let Ok(came) = came else {
+            return Ok(Err(TooSlow {
+                patience_max: self.patience_max,
+            }));
+        };
+        let came = came?;
+        let bytes = came.as_ref().map_or(0, Bytes::len) as u64;
+        let earned = Duration::from_millis(bytes * 1_000 / HTTP_BODY_RATE_MIN);
+        self.patience = self.patience.saturating_sub(now() - begun);
+        self.patience = (self.patience + earned).min(self.patience_max);
+        Ok(Ok(came))
+    }
+}
+
 /// When the next bytes must have arrived.
 fn deadline(begun: Instant, arrived: usize) -> Instant {
     let owed_ms = arrived as u64 * 1_000 / HTTP_BODY_RATE_MIN;
@@ -138,5 +197,46 @@ async fn next(body: &mut Body) -> Result<Option<Bytes>, Failure> {
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reply::Chunks;
+    use super::*;
+
+    /// An import kept its place with a byte each 19 seconds, for good.
+    #[tokio::test]
+    async fn a_body_that_trickles_ends_and_one_that_comes_fast_enough_does_not() {
+        let read = async |piece: usize| {
+            let (chunks, body) = Chunks::of_lines();
+            let patience = Duration::from_millis(400);
+            let mut body = PacedBody::with_patience(Body::new(body), patience);
+            let sends = async {
+                // In all more than twice what it is waited for, each piece in a part of that.
+                for _ in 0..10 {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    if chunks
+                        .send(Some(Bytes::from(vec![b' '; piece])))
+                        .await
+                        .is_err()
+                    {
+                        break;
+                    }
+                }
+                drop(chunks);
+            };
+            let reads = async {
+                while let Some(came) = body.next().await.unwrap()? {
+                    assert_eq!(came.len(), piece);
+                }
+                drop(body);
+                Ok::<_, TooSlow>(())
+            };
+            tokio::join!(reads, sends).0
+        };
+        let slow = read(1).await.unwrap_err().to_string();
+        assert!(slow.contains("slower than 65536 bytes a second"), "{slow}");
+        read(64 * 1024).await.unwrap();
     }
 }

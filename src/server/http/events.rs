@@ -71,7 +71,7 @@ pub(super) fn events(call: &Call<'_>, headers: &HeaderMap) -> Result<Reply, Fail
         }
     }
     let who = (&call.identity.name, call.identity.grant.is_some());
-    let place = StreamPlace::take(&call.shared.streams, who).map_err(Failure::too_many)?;
+    let place = StreamPlace::take(&call.shared.event_streams, who).map_err(Failure::too_many)?;
     let (chunks, body) = Chunks::of_lines();
     let now = call.shared.clock.now().mono;
     let mut stream = Stream {

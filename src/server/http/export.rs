@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::api::Call;
 use super::messages::{position, readable_queue, wanted_state};
 use super::reply::{Chunks, Reply};
-use super::scan::{may_ask_for_users, turn_now};
+use super::scan::may_ask_for_users;
 use crate::base::limits::SCAN_SLICE;
 use crate::management::http::{Failure, filter_of_query};
 use crate::server::exporting::write_line;
@@ -24,7 +24,7 @@ pub(super) fn export(call: &Call<'_>) -> Result<Reply, Failure> {
     may_ask_for_users(call, &filter)?;
     let name = readable_queue(call)?;
     let mut scan = call.scan(name, place, filter)?;
-    let turn = turn_now()?;
+    let place_taken = call.message_stream()?;
     let (store, identity) = (call.shared.node.store.clone(), call.identity.clone());
     let now = call.shared.clock.now();
     let (chunks, body) = Chunks::of_lines();
@@ -50,7 +50,7 @@ pub(super) fn export(call: &Call<'_>) -> Result<Reply, Failure> {
             }
         };
         lines.end(is_whole);
-        drop(turn);
+        drop(place_taken);
     });
     Ok(Reply::Lines(body))
 }

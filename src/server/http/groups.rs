@@ -111,10 +111,7 @@ fn with_notes(answer: &Value, (vhost, queue): (&Vhost, &Name)) -> Result<Value, 
 }
 
 fn queue_state(vhost: &Vhost, queue: &Name) -> Result<QueueState, Failure> {
-    let state = vhost.look(|core| {
-        let queue = core.queue(queue)?;
-        Some((queue.id, queue.counters.clone()))
-    });
+    let state = vhost.look(|core| core.queue(queue).map(QueueState::of));
     let gone = || Failure {
         status: 404,
         error: "not_found",

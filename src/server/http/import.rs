@@ -1,23 +1,17 @@
 //! The route that imports messages: lines of JSON, as the export writes them, while they arrive.
 
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use hyper::body::Body as _;
 use serde_json::json;
 
 use super::api::Call;
 use super::aside::aside;
+use super::body::PacedBody;
 use super::messages::readable_queue;
 use super::reply::Reply;
-use super::scan::turn_now;
 use super::work::refused;
 use crate::base::Name;
-use crate::base::limits::IMPORT_STALL_MS;
 use crate::management::http::Failure;
 use crate::server::importing::{self, Importing, Splitting, under_alarm, wrong_line};
 
@@ -41,14 +35,17 @@ pub(super) async fn import(call: &Call<'_>, head: &Parts, body: Body) -> Result<
         )));
     }
     let name = readable_queue(call)?;
-    let _turn = turn_now()?;
+    let _place = call.message_stream()?;
     let mut importing = Importing::new(call.shared, (call.vhost()?, name), id);
     importing.begin(&call.admin()).await.map_err(refused)?;
     let mut kept = call.kept().charge(0);
     let mut lines = Splitting::from_line(first_line);
-    let (mut body, mut imported, mut skipped) = (body, 0, 0);
+    let (mut body, mut imported, mut skipped) = (PacedBody::new(body), 0, 0);
     loop {
-        let more = next(&mut body).await?;
+        let more = body.next().await?.map_err(|slow| {
+            let so_far = format!("{imported} messages were put into the queue");
+            Failure::too_slow(format!("{slow}; {so_far}"))
+        })?;
         let is_last = more.is_none();
         lines.push(more.as_deref().unwrap_or_default(), is_last);
         kept.set(lines.bytes() as u64);
@@ -105,26 +102,4 @@ fn first_line(head: &Parts) -> Result<u64, Failure> {
     line.ok_or_else(|| {
         Failure::bad_request("the header Import-Line must be the number of a line, from 1")
     })
-}
-
-/// The next bytes of a body; none at its end.
-async fn next(body: &mut Body) -> Result<Option<axum::body::Bytes>, Failure> {
-    loop {
-        let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
-        let stall = Duration::from_millis(IMPORT_STALL_MS);
-        let Ok(frame) = tokio::time::timeout(stall, frame).await else {
-            return Err(Failure::too_slow(format!(
-                "nothing of the body came for {IMPORT_STALL_MS} ms"
-            )));
-        };
-        let Some(frame) = frame else {
-            return Ok(None);
-        };
-        let frame = frame
-            .map_err(|error| Failure::bad_request(format!("the body cannot be read: {error}")))?;
-        // Anything but data is trailers, which are ignored.
-        if let Ok(data) = frame.into_data() {
-            return Ok(Some(data));
-        }
-    }
 }

@@ -3,12 +3,13 @@
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::api::Call;
-use crate::base::limits::{HTTP_SCANS_MAX, HTTP_STREAMS_MAX};
+use crate::base::limits::HTTP_SCANS_MAX;
 use crate::base::{Name, Position};
 use crate::broker::queue::MessageState;
 use crate::management::http::Failure;
 use crate::search::DeathFilter;
 use crate::server::scan::{Scan, ScanError};
+use crate::server::streams::StreamPlace;
 
 impl From<ScanError> for Failure {
     fn from(error: ScanError) -> Self {
@@ -32,23 +33,17 @@ impl Call<'_> {
         };
         Ok(Scan::new((self.vhost()?, store), queue, place, filter))
     }
+
+    /// A place for an export or import of its user, if there is one: it lasts as long as its client
+    /// takes.
+    pub(super) fn message_stream(&self) -> Result<StreamPlace, Failure> {
+        let who = (&self.identity.name, self.identity.grant.is_some());
+        StreamPlace::take(&self.shared.message_streams, who).map_err(Failure::too_many)
+    }
 }
 
 /// Permits for looking through whole queues, which takes seconds: other long work goes on beside.
 static SCANS: Semaphore = Semaphore::const_new(HTTP_SCANS_MAX);
-
-/// Permits for exports and imports, which last as long as their client takes.
-static STREAMS: Semaphore = Semaphore::const_new(HTTP_STREAMS_MAX);
-
-/// A permit to export or import messages, if there is one.
-pub(super) fn turn_now() -> Result<SemaphorePermit<'static>, Failure> {
-    let turn = STREAMS.try_acquire();
-    turn.map_err(|_| {
-        Failure::too_many(format!(
-            "{HTTP_STREAMS_MAX} exports and imports run, which is as many as may at a time"
-        ))
-    })
-}
 
 /// A permit to look through a whole queue.
 async fn turn() -> Result<SemaphorePermit<'static>, Failure> {

@@ -20,9 +20,15 @@ const LINES: u64 = 4;
 /// The line whose message a consumer accepts in between.
 const ACCEPTED: u8 = 1;
 
+/// A line whose message is not durable: no restart knows it, or says that it is there.
+const LIGHT: u64 = LINES + 1;
+
 fn import(client: &mut Client, line: u64) {
-    // A durable message whose body is the number of its line.
+    // A message whose body is the number of its line.
     let mut payload = b"\x00\x53\x70\xc0\x02\x01\x41\x00\x53\x75\xa0\x01".to_vec();
+    if line == LIGHT {
+        payload[6] = 0x42; // `durable` false
+    }
     payload.push(u8::try_from(line).unwrap());
     let message = Message::from_transfer(Bytes::from(payload), KeyRule::default()).unwrap();
     client.apply(Command::Queue(QueueCommand::Import {
@@ -39,12 +45,12 @@ fn import(client: &mut Client, line: u64) {
     }));
 }
 
-/// Four lines are imported; the first message is accepted after the second.
+/// Four lines are imported, and a light one; the first message is accepted after the second.
 fn records() -> Vec<(Record, Vec<Lsn>)> {
     let core = Core::new(CoreOptions::new(Name::from("sim"), Seed(1)));
     let mut client = Client::new(core, Archive::default());
     client.declare("dead", &[]);
-    for line in 1..=LINES {
+    for line in 1..=LIGHT {
         import(&mut client, line);
         if line == 2 {
             client.take_once("dead", &Outcome::Accepted);

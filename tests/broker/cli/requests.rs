@@ -265,6 +265,10 @@ fn commands_about_vhosts_and_the_broker_send_these_requests(
     &["GET /api/queues/%2F/q/messages?from=0&count=3&truncate=200"],
 )]
 #[case(
+    &["deaths", "q", "--count", "3", "--reason", "rejected", "--queue", "work"],
+    &["GET /api/queues/%2F/q/messages?from=0&count=3&truncate=200&reason=rejected&queue=work"],
+)]
+#[case(
     &["redrive", "dlq", "--id", "fix", "--condition", "app:x", "--rate", "50", "--note", "n", "--detach"],
     &[r#"PUT /api/redrives/%2F/fix {"filter":{"condition":["app:x"]},"note":"n","queue":"dlq","rate":50.0,"target":{"kind":"origin"}}"#],
 )]

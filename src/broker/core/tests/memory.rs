@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scenario::{CONNECTION, Scenario, draft, text};
+use super::scenario::{CONNECTION, SESSION, Scenario, draft, number, text};
 use crate::base::limits::MODIFIED_ANNOTATIONS_BYTES_MAX;
-use crate::base::{Name, PublisherId};
+use crate::base::{ConsumerId, Gauge, Name, PublisherId, Seed};
 use crate::broker::*;
 use crate::deaths::Evidence;
+use crate::filter::Selector;
 use crate::message::{KeyRule, Message, Route};
 use crate::wire::{begin_map, end, write_string, write_symbol};
 
@@ -211,7 +212,7 @@ fn records_are_cut_behind_annotations_as_behind_bodies() {
         &[
             ("x-dead-letter-exchange", text("")),
             ("x-dead-letter-routing-key", text("dead")),
-            ("x-message-ttl", super::scenario::number(100)),
+            ("x-message-ttl", number(100)),
         ],
     );
     let key = [Name::from("q")];
@@ -224,4 +225,58 @@ fn records_are_cut_behind_annotations_as_behind_bodies() {
     s.pass(200);
     assert_eq!(s.counts("dead").0, 21);
     assert!(s.records.len() >= 10, "{} records", s.records.len());
+}
+
+/// They were in no budget: 24 KB of each queue with 255 priorities, and 2 KB of each consumer that looks
+/// through it by a place of its own.
+#[test]
+fn subqueues_of_priorities_and_places_in_them_count() {
+    let kept = Gauge::default();
+    let mut s = Scenario::with(CoreOptions {
+        kept: kept.clone(),
+        ..CoreOptions::new(Name::from("/"), Seed(7))
+    });
+    let added = |s: &mut Scenario, change: &mut dyn FnMut(&mut Scenario)| {
+        let before = kept.bytes();
+        change(s);
+        kept.bytes().wrapping_sub(before)
+    };
+    let plain = added(&mut s, &mut |s| {
+        s.queue("plain", &[("x-max-priority", number(1))]);
+    });
+    let many = added(&mut s, &mut |s| {
+        s.queue("many0", &[("x-max-priority", number(255))]);
+    });
+    // A subqueue has a deque, four numbers of its places and messages, and three of its bytes.
+    let each = (many - plain) / 254;
+    assert!((80..=112).contains(&each), "{each}");
+    // A position in each of 256 subqueues.
+    let places = 256 * 8;
+    let selector = || Some(Arc::new(Selector::parse("kind = 'late'").unwrap()));
+    for id in 1..=3 {
+        let selecting = added(&mut s, &mut |s| {
+            s.consume(id, "many0", |consume| consume.selector = selector());
+        });
+        assert_eq!(selecting, places);
+    }
+    let all = added(&mut s, &mut |s| {
+        s.consumer(4, "many0");
+    });
+    assert_eq!(all, 0, "it takes what is first");
+    let browsing = added(&mut s, &mut |s| {
+        s.apply(Command::Browse(Browse {
+            connection: CONNECTION,
+            session: SESSION,
+            consumer: ConsumerId(5),
+            queue: Name::from("many0"),
+            settled: true,
+            selector: selector(),
+        }));
+    });
+    assert_eq!(browsing, places);
+    let gone = added(&mut s, &mut |s| {
+        s.detach(ConsumerId(1));
+        s.detach(ConsumerId(5));
+    });
+    assert_eq!(gone, (2 * places).wrapping_neg());
 }

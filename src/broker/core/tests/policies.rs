@@ -2,7 +2,7 @@
 
 use super::scenario::{Scenario, draft, number, text};
 use crate::base::limits::BATCH_NS_MAX;
-use crate::base::{ConsumerId, Meter, Name, Now};
+use crate::base::{ConsumerId, Meter, Name, Now, Seed};
 use crate::broker::policy::PolicySpec;
 use crate::broker::*;
 use crate::wire::Value;
@@ -332,4 +332,33 @@ fn policies_that_take_long_over_a_name_are_matched_with_it_in_pieces() {
     assert_eq!(queue.settings.message_ttl_ms, Some(100));
     let exchange = s.core.router().exchange_named(&name("x")).unwrap();
     assert_eq!(exchange.alternate().unwrap(), "amq.fanout");
+}
+
+/// Alternate exchanges were set in slices after the start: what was published right then to one of
+/// many exchanges was unroutable.
+#[test]
+fn policies_of_all_exchanges_and_queues_are_in_force_when_a_start_is_over() {
+    let mut s = Scenario::new();
+    for index in 0..300 {
+        s.queue(&format!("q{index:03}"), &[]);
+        s.exchange(&format!("x{index:03}"), "direct");
+    }
+    s.bind("amq.fanout", "q000", "");
+    s.policy("ttl", "^q", &[("message-ttl", number(5))]);
+    s.policy("ae", "^x", &[("alternate-exchange", text("amq.fanout"))]);
+    let options = CoreOptions::new(Name::from("/"), Seed(7));
+    let mut restoring = Restoring::new(options, s.now, s.now.wall, u64::MAX);
+    for record in &s.records {
+        restoring.record(record);
+    }
+    let mut core = restoring.finish();
+    for index in 0..300 {
+        let queue = core.queue(&format!("q{index:03}")).unwrap();
+        assert_eq!(queue.settings.message_ttl_ms, Some(5));
+        let exchange = core.router().exchange_named(&format!("x{index:03}"));
+        assert_eq!(exchange.unwrap().alternate().unwrap(), "amq.fanout");
+    }
+    let publish = Command::Publish(draft("first").post("x299", "nowhere", 1));
+    core.apply(s.now, publish, &mut Effects::new());
+    assert_eq!(core.queue("q000").unwrap().messages.live(), 1);
 }
