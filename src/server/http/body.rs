@@ -210,11 +210,11 @@ mod tests {
     async fn a_body_that_trickles_ends_and_one_that_comes_fast_enough_does_not() {
         let read = async |piece: usize| {
             let (chunks, body) = Chunks::of_lines();
-            let patience = Duration::from_millis(400);
+            let patience = Duration::from_secs(2);
             let mut body = PacedBody::with_patience(Body::new(body), patience);
             let sends = async {
-                // In all more than twice what it is waited for, each piece in a part of that.
-                for _ in 0..10 {
+                // In all more than it is waited for, each piece in a small part of that.
+                for _ in 0..30 {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     if chunks
                         .send(Some(Bytes::from(vec![b' '; piece])))
