@@ -484,6 +484,7 @@ impl Core {
         if from != MessageState::Dying && !queue.messages.kill(position, from) {
             invariant!(fatal, "a dead letter that waits is in its queue");
         }
+        queue.selecting.clear(position);
         let size_bytes = size_bytes(&message);
         let pending = Pending {
             reason,
@@ -545,6 +546,7 @@ impl Core {
             invariant!(fatal, "a message that leaves its queue is in it");
         };
         self.memory.removed(&gone);
+        queue.selecting.clear(position);
         if queue.pending.remove(position).is_some() && queue.pending.is_empty() {
             self.pending_queues.remove(&id);
         }

@@ -296,6 +296,7 @@ impl Core {
         let reserved = queue.reserved();
         let messages = (queue.messages).purge_but(&reserved, &mut self.deferred_free);
         self.memory.change(before, queue.messages.usage());
+        queue.selecting.forget_gone_suspects(&queue.messages);
         if queue.durable && messages > 0 {
             let (below, kept) = (queue.messages.ends(), queue.spared_by_purge());
             self.recorder.push(Fact::Purged {

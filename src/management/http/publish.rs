@@ -177,7 +177,13 @@ fn properties_section(properties: &Fields) -> Result<Vec<Value>, Failure> {
     let user_id = properties.text("user_id")?;
     let user_id = user_id.map(|user| Value::Binary(user.as_bytes().to_vec().into()));
     let seconds = properties.integer("timestamp")?;
-    let created = seconds.map(|seconds| Value::Timestamp(seconds.saturating_mul(1000)));
+    let takes = "seconds since 1970 that milliseconds can tell, at most 9223372036854775";
+    let created = seconds.map(|seconds| {
+        let ms = seconds.checked_mul(1000);
+        ms.map(Value::Timestamp)
+            .ok_or_else(|| bad("timestamp", takes))
+    });
+    let created = created.transpose()?;
     Ok(vec![
         text("message_id")?,
         user_id.unwrap_or(Value::Null),
@@ -244,6 +250,18 @@ mod tests {
         }
         assert!(
             read(&json!({"type": "a", "headers": {"x-cc": ["b"], "x-basic-app-id": "c"}})).is_ok()
+        );
+    }
+
+    /// It was cut to the last time that can be told.
+    #[test]
+    fn a_timestamp_that_milliseconds_cannot_tell_is_refused() {
+        let last = i64::MAX / 1_000;
+        assert!(read(&json!({ "timestamp": last })).is_ok());
+        let refused = read(&json!({ "timestamp": last + 1 })).unwrap_err();
+        assert!(
+            refused.contains("'timestamp'") && refused.contains(&last.to_string()),
+            "{refused}"
         );
     }
 }

@@ -260,6 +260,8 @@ fn what_left_the_queue_is_suspected_no_more() {
         name: Name::from("q"),
         with_dead_pending: false,
     }));
+    // It was stale until a consumer came.
+    assert_eq!(s.core.queue("q").unwrap().details().suspects, 0);
     s.publish_all("q", &["d", "e", "f", "g"]);
     let id = consumer(&mut s, 11, 11, 10);
     assert_eq!(bodies(&s.taken(id)), ["d", "e", "f", "g"]);
