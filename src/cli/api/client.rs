@@ -375,7 +375,12 @@ impl Api {
                 };
                 // The broker knows what is missing: not always what the path names last.
                 let own = reason.filter(|it| !NOT_FOUND_REASONS.contains(&it.as_str()));
-                let what = own.unwrap_or_else(|| format!("there is no {}", path.in_words()));
+                let what = match own {
+                    Some(own) if own.contains(' ') => own,
+                    // A word for programs, such as queue_not_found.
+                    Some(word) => format!("there is no {} ({word})", path.in_words()),
+                    None => format!("there is no {}", path.in_words()),
+                };
                 told(kind, what)
             }
             408 | 429 => told(FailureKind::Timeout, format!("it is busy: {said}")),

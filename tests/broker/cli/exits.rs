@@ -47,7 +47,7 @@ const ANSWERS: &[Answer] = &[
     (
         "POST /api/queues/%2F/gone/messages.jsonl",
         404,
-        r#"{"error":"Object Not Found","reason":"there is no queue 'gone' in vhost '/'"}"#,
+        r#"{"error":"not_found","reason":"queue_not_found"}"#,
     ),
     ("GET /api/policies/v500", 500, "<html>"),
     ("GET /api/policies/v503", 503, r#"{"reason":"stopping"}"#),
@@ -81,7 +81,7 @@ fn run(arguments: &[&str]) -> Output {
 #[case(&["declare", "queue", "name="], 64, "the name of the queue is empty")]
 #[case(&["set_vhost_limits", "{}"], 65, "names no limit: nothing was set")]
 #[case(&["set_user_limits", "u", "{}"], 65, "names no limit: nothing was set")]
-#[case(&["import_messages", "gone", "/dev/null"], 66, ": there is no queue 'gone' in vhost '/'\n")]
+#[case(&["import_messages", "gone", "/dev/null"], 66, ": there is no queue 'gone' in vhost '/' (queue_not_found)\n")]
 #[case(&["list_policies", "-p", "v503"], 69, "stopping")]
 #[case(&["list_policies", "-p", "v302"], 76, "is this the HTTP API of a broker?")]
 #[case(&["list_policies", "-p", "vtext"], 76, "not understood")]
