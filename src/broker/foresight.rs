@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::{Millis, Name, Now, Position, QueueId};
+use crate::base::{Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::DropCause;
 use crate::broker::arguments::{OnUndeliverable, QueueArguments};
 use crate::broker::policy::{EffectiveSettings, Policies};
@@ -147,6 +147,8 @@ pub struct Explained {
     pub deadline: Option<Millis>,
     /// Whether that is its own time to live rather than the queue's.
     pub is_deadline_own: bool,
+    /// Until when it waits for its time, if it does.
+    pub delayed_until: Option<Timestamp>,
     /// Ready messages that are served before it, as far as positions and priorities tell.
     pub ahead: u64,
     /// Failed deliveries in this queue.

@@ -81,6 +81,11 @@ pub enum Warning {
         /// Why it has no effect.
         why: &'static str,
     },
+    /// A field of a vhost means something to RabbitMQ and nothing to this broker.
+    Unsupported {
+        /// The field as RabbitMQ names it.
+        setting: Name,
+    },
     /// Dead letters come back by themselves to a queue that they died in, and are lost there.
     Cycle(Box<ClosedCycle>),
 }
@@ -144,7 +149,7 @@ impl Warning {
             // The linter says so of policies.
             Self::NoEffect { setting, .. } => (!setting.starts_with("x-")).then_some("DL013"),
             Self::KeyWithoutExchange { .. } => Some("DL014"),
-            Self::Misspelled { .. } => None,
+            Self::Misspelled { .. } | Self::Unsupported { .. } => None,
         }
     }
 }
@@ -183,6 +188,9 @@ impl fmt::Display for Warning {
                     f,
                     "{setting}: no effect, there is no such argument; did you mean '{nearest}'?"
                 )
+            }
+            Self::Unsupported { setting } => {
+                write!(f, "{setting}: Coroner does not have it, it has no effect")
             }
             Self::NoEffect { setting, why } => write!(f, "{setting}: no effect, {why}"),
             Self::Cycle(cycle) => cycle.fmt(f),

@@ -23,6 +23,7 @@ mod output;
 mod serve;
 mod store;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Command;
@@ -132,9 +133,9 @@ fn command() -> Command {
 }
 
 /// Prints an error on standard error.
-#[allow(clippy::print_stderr, reason = "the command line talks to people")]
+/// Nobody may be reading it: the exit code says it too.
 fn complain(error: &dyn std::fmt::Display) {
-    eprintln!("coroner: {error}");
+    let _ = writeln!(std::io::stderr(), "coroner: {error}");
 }
 
 /// Prints a warning on standard error: something was done that will probably not do what was meant.
@@ -143,9 +144,8 @@ fn warn(text: &str) {
 }
 
 /// Prints a prompt on standard error, without ending the line.
-#[allow(clippy::print_stderr, reason = "the command line talks to people")]
 fn ask(question: &str) {
-    eprint!("{question}");
+    let _ = write!(std::io::stderr(), "{question}");
 }
 
 #[cfg(test)]

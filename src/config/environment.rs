@@ -71,7 +71,7 @@ pub fn from_environment(
         } else {
             value.to_owned()
         };
-        let texts = texts(key, item, in_file, &text);
+        let texts = texts(key, item, in_file, &text).map_err(|why| unusable(variable, why))?;
         let (_, entry) = collected
             .entry(key.name)
             .or_insert_with(|| (key, Collected::default()));
@@ -118,16 +118,20 @@ fn setting(variable: &str) -> Option<(&'static Key, Item, bool)> {
 
 /// The values in a text: one, the items of a list between commas or in a JSON array, or the lines
 /// of a file.
-fn texts(key: &Key, item: Item, in_file: bool, text: &str) -> Vec<Value> {
+fn texts(key: &Key, item: Item, in_file: bool, text: &str) -> Result<Vec<Value>, String> {
     let trimmed = text.trim();
     if key.shape != SettingSyntax::List || item.is_some() {
-        return vec![Value::from(text)];
+        return Ok(vec![Value::from(text)]);
     }
     // An IPv6 address begins like an array, but is not one.
-    if trimmed.starts_with('[')
-        && let Ok(Value::Array(items)) = serde_json::from_str(trimmed)
-    {
-        return items;
+    if let Some(inside) = trimmed.strip_prefix('[') {
+        match serde_json::from_str(trimmed) {
+            Ok(Value::Array(items)) => return Ok(items),
+            Err(error) if inside.trim_start().starts_with(['"', ']', '[', '{']) => {
+                return Err(format!("this is no JSON array: {error}"));
+            }
+            _ => {}
+        }
     }
     let items: Vec<&str> = if in_file {
         text.lines().collect()
@@ -136,7 +140,7 @@ fn texts(key: &Key, item: Item, in_file: bool, text: &str) -> Vec<Value> {
     };
     let items = items.into_iter().map(str::trim);
     let items = items.filter(|item| !(item.is_empty() && (in_file || trimmed.is_empty())));
-    items.map(Value::from).collect()
+    Ok(items.map(Value::from).collect())
 }
 
 /// One setting from all values that were found for it.
@@ -246,6 +250,24 @@ mod tests {
         assert_eq!(vhosts(&[("CORONER_VHOST", "")]), Vec::<String>::new());
         let listens = settings(&[("CORONER_AMQP", "[::1]:5672,[::1]:5673")]).amqp;
         assert_eq!(listens.len(), 2);
+    }
+
+    /// `["a,b"` was taken for the two vhosts `["a` and `b"`.
+    #[test]
+    fn a_json_array_that_is_broken_is_refused_with_its_variable() {
+        for broken in [
+            r#"["a,b""#,
+            r#"[ "a", "b" "#,
+            r#"["a" "b"]"#,
+            r#"["a",]"#,
+            "[]x",
+        ] {
+            let error = environment(&[("CORONER_VHOST", broken)])
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("CORONER_VHOST"), "{error}");
+            assert!(error.contains("this is no JSON array: "), "{error}");
+        }
     }
 
     #[test]

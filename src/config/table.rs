@@ -470,10 +470,11 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "consumer-timeout",
-        SettingSyntax::Integer,
-        "MS",
-        "a number of milliseconds from 0 to 18446744073709551615; 0 switches it off",
-        "How long a consumer of a quorum queue may hold a delivery, in milliseconds, unless its attach, an          argument or a policy says; then the message goes back; 0: any time",
+        SettingSyntax::Text,
+        "TIME",
+        "a length of time such as 30m or 90s; 0 switches it off",
+        "How long a consumer of a quorum queue may hold a delivery, unless its attach, an argument or a \
+         policy says; then the message goes back; 0: any time",
     ),
     key(
         "transaction-timeout",

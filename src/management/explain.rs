@@ -83,10 +83,12 @@ pub struct Whereabouts {
     pub queue: String,
     /// Its position in the queue.
     pub position: u64,
-    /// `ready`, `unacknowledged` or `dead_pending`.
+    /// `ready`, `unacknowledged`, `delayed` or `dead_pending`.
     pub state: &'static str,
     /// When it entered the queue, in milliseconds since 1970.
     pub since: i64,
+    /// Until when it is delayed, in milliseconds since 1970; none: it is not.
+    pub delayed_until: Option<i64>,
     /// Ready messages that are served before it.
     pub ahead: u64,
     /// Failed deliveries in this queue.
@@ -356,6 +358,7 @@ fn whereabouts(explained: &Explained, origins: &Origins, viewer: Viewer<'_>) -> 
             MessageState::Delayed => "delayed",
         },
         since: wall(explained.as_of, explained.arrived),
+        delayed_until: explained.delayed_until.map(|until| until.0),
         ahead: explained.ahead,
         failures: explained.failures,
         consumers: explained.queue.consumers,

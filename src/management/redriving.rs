@@ -333,6 +333,8 @@ pub struct RedriveForecast {
     pub not_allowed: u64,
     /// Messages that would go to where they are.
     pub same_queue: u64,
+    /// Messages that it would not come to, since it ends after as many moves as asked for.
+    pub left: u64,
     /// The positions of the first that are meant.
     pub sample: Vec<u64>,
     /// What whoever asks should know before.
@@ -386,7 +388,7 @@ pub struct RedriveGoal {
     pub messages: u64,
     /// Consumers that it has now.
     pub consumers: usize,
-    /// Messages for which it has room; none: without limit.
+    /// Messages for which it has room, by their mean size where bytes are limited; none: without limit.
     pub room: Option<u64>,
     /// Whether it is durable.
     pub durable: bool,

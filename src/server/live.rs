@@ -45,7 +45,7 @@ pub(super) fn follow(shared: &Shared, old: &Settings, new: &Settings) -> Vec<&'s
     shared
         .node
         .vhosts
-        .set_consumer_timeout(live.consumer_timeout);
+        .set_consumer_timeout(live.consumer_timeout.ms);
     *shared.live.write() = live;
     for setting in &taken {
         tracing::info!(setting, "this setting holds from now on");

@@ -9,7 +9,7 @@ use super::yielding::give_way;
 use super::{Store, Vhost};
 use crate::base::limits::{REDRIVE_DRY_RUN_MAX, REDRIVE_DRY_RUN_MS_MAX, REDRIVE_SAMPLE_MAX};
 use crate::base::{Name, Position, QueueId};
-use crate::broker::queue::{MessageState, subqueue};
+use crate::broker::queue::{MessageState, Usage, subqueue};
 use crate::broker::redrive::{
     NewRedrive, RedriveCommand, RedriveRights, RedriveSpec, RedriveTarget, RedriveWay, Steering,
 };
@@ -261,15 +261,14 @@ fn those_meant(
     Ok(meant)
 }
 
-fn goals(core: &Core, to: &BTreeMap<QueueId, u64>) -> Vec<RedriveGoal> {
-    let goals = to.iter().filter_map(|(id, messages)| {
+fn goals(core: &Core, to: &BTreeMap<QueueId, Usage>) -> Vec<RedriveGoal> {
+    let goals = to.iter().filter_map(|(id, going)| {
         let queue = core.queue_by_id(*id)?;
-        let max = queue.settings.max_length;
         Some(RedriveGoal {
             queue: queue.name.to_string(),
-            messages: *messages,
+            messages: going.messages,
             consumers: queue.consumers.len(),
-            room: max.map(|max| max.saturating_sub(queue.messages.ready())),
+            room: queue.room(*going),
             durable: queue.durable,
         })
     });
@@ -286,6 +285,11 @@ fn warn(forecast: &mut RedriveForecast, spec: &RedriveSpec) {
             ));
         }
     }
+    if let (Some(max), left @ 1..) = (spec.max, forecast.left) {
+        forecast.warnings.push(format!(
+            "the redrive would end after {max} messages, its 'max': it would leave {left} more that are meant"
+        ));
+    }
     if spec.target == RedriveTarget::Original {
         let all = "every queue bound to the first exchange gets the messages again, also those \
                    that had processed them";
@@ -297,7 +301,12 @@ fn warn(forecast: &mut RedriveForecast, spec: &RedriveSpec) {
 #[derive(Default)]
 struct DryRun {
     forecast: RedriveForecast,
-    to: BTreeMap<QueueId, u64>,
+    /// What would go to each queue.
+    to: BTreeMap<QueueId, Usage>,
+    /// Messages that would be moved or dropped.
+    moved: u64,
+    /// The last of them, where it would be the last that the redrive may move.
+    end: Option<Position>,
 }
 
 impl DryRun {
@@ -338,7 +347,10 @@ impl DryRun {
                 if state == MessageState::Ready {
                     self.find_ways(vhost, (spec, rights), &seen)?;
                 } else {
-                    self.forecast.held += seen.len() as u64;
+                    let is_left = |seen: &&ShownMessage| self.is_behind_end(seen.position);
+                    let left = seen.iter().filter(is_left).count() as u64;
+                    self.forecast.left += left;
+                    self.forecast.held += seen.len() as u64 - left;
                 }
             }
         }
@@ -353,24 +365,45 @@ impl DryRun {
         mut meant: &[ShownMessage],
     ) -> Result<(), Refusal> {
         while !meant.is_empty() {
+            if self.end.is_some() {
+                self.forecast.left += meant.len() as u64;
+                return Ok(());
+            }
             let messages = meant.iter().map(|seen| &*seen.message);
             let ways = vhost.look(|core| core.foresee_redrive(spec, rights, messages));
             let ways = ways.map_err(|_| failed(vhost.name()))??;
             let found = ways.len().max(1);
             for (seen, way) in meant.iter().zip(ways) {
-                self.count(seen.position, way);
+                if self.end.is_some() {
+                    self.forecast.left += 1;
+                } else {
+                    self.count(spec, seen, way);
+                }
             }
             meant = meant.get(found..).unwrap_or_default();
         }
         Ok(())
     }
 
-    fn count(&mut self, position: Position, way: RedriveWay) {
+    /// Whether the redrive would have ended before it came to this place.
+    fn is_behind_end(&self, position: Position) -> bool {
+        self.end.is_some_and(|end| position > end)
+    }
+
+    fn count(&mut self, spec: &RedriveSpec, seen: &ShownMessage, way: RedriveWay) {
+        let position = seen.position;
+        let is_moved = matches!(way, RedriveWay::To(_) | RedriveWay::Discarded);
+        self.moved += u64::from(is_moved);
+        if spec.max.is_some_and(|max| self.moved >= max) {
+            self.end = Some(position);
+        }
         let forecast = &mut self.forecast;
         match way {
             RedriveWay::To(queues) => {
                 for queue in queues {
-                    *self.to.entry(queue).or_default() += 1;
+                    let going = self.to.entry(queue).or_default();
+                    going.messages += 1;
+                    going.bytes += seen.message.bare_len() as u64;
                 }
             }
             RedriveWay::Discarded => forecast.discarded += 1,

@@ -318,7 +318,7 @@ pub(super) fn core_options(
         journal: settings.data_directory().is_some(),
         block_shift: block_shift(settings),
         undeliverable: undeliverable(settings),
-        consumer_timeout_ms: settings.consumer_timeout,
+        consumer_timeout_ms: settings.consumer_timeout.ms,
         delivery_times: !settings.strict,
         message_groups: !settings.strict,
         kept: kept.clone(),

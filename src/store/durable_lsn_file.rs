@@ -6,7 +6,7 @@ use super::error::{DiskError, StoreError};
 use super::format::Cursor;
 use crate::base::{Lsn, Timestamp};
 
-const NAME: &str = "DURABLE";
+pub(super) const NAME: &str = "DURABLE";
 const MAGIC: [u8; 8] = *b"CORONDUR";
 const BYTES: usize = 32;
 /// Shortest interval between two writes of the file, by the wall clock, in milliseconds.

@@ -11,6 +11,9 @@ use rustix::io::Errno;
 
 use super::disk::{Disk, DiskFile};
 use super::error::{DiskError, DiskErrorKind, DiskOperation};
+use super::load::DAMAGED_SUFFIX;
+use super::prepare::segment_id;
+use super::{durable_lsn_file, format_file};
 
 /// A data directory, locked for as long as this value lives.
 #[derive(Debug)]
@@ -40,7 +43,7 @@ impl Drop for DirectoryLock {
 pub enum Missing {
     /// Create it, with its parents.
     Create,
-    /// Fail with [`DiskErrorKind::NotFound`].
+    /// Fail with [`DiskErrorKind::NotFound`], and write nothing.
     Refuse,
 }
 
@@ -61,14 +64,26 @@ impl FileDisk {
             builder.create(directory).map_err(|error| fail(&error))?;
         }
         let handle = open_directory(directory).map_err(|error| fail(&error))?;
-        let lock = OpenOptions::new()
+        let opened = OpenOptions::new()
             .read(true)
             .write(true)
-            .create(true)
+            .create(missing == Missing::Create)
             .mode(FILE_MODE)
             .truncate(false)
-            .open(directory.join(LOCK_NAME))
-            .map_err(|error| fail(&error))?;
+            .open(directory.join(LOCK_NAME));
+        let lock = match opened {
+            Ok(lock) => lock,
+            // Every broker makes one: nobody uses the directory, a copy perhaps, and nothing is
+            // written into it.
+            Err(error) if missing == Missing::Refuse && error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self {
+                    directory: directory.to_owned(),
+                    handle,
+                    _lock: None,
+                });
+            }
+            Err(error) => return Err(fail(&error)),
+        };
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -110,6 +125,24 @@ impl FileDisk {
             .open(self.directory.join(name))?;
         Ok(StoreFile::new(name, file))
     }
+}
+
+/// Whether a directory has a file of a store, be it damaged.
+pub fn has_store(directory: &Path) -> Result<bool, DiskError> {
+    let fail = |error: io::Error| {
+        let name = directory.display().to_string();
+        failure(DiskOperation::Enter, &name, &error)
+    };
+    for entry in fs::read_dir(directory).map_err(fail)? {
+        let name = entry.map_err(fail)?.file_name();
+        let name = name.to_string_lossy();
+        let name = name.strip_suffix(DAMAGED_SUFFIX).unwrap_or(&name);
+        if [format_file::NAME, durable_lsn_file::NAME].contains(&name) || segment_id(name).is_some()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Removes the rights of everybody but the owner that an earlier version, or a umask, gave on a
@@ -352,6 +385,29 @@ fn failure(operation: DiskOperation, name: &str, error: &io::Error) -> DiskError
 mod tests {
     use super::*;
     use crate::store::outgoing::Outgoing;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test makes its files")]
+    fn a_copy_without_a_lock_is_looked_at_and_gets_none() {
+        let directory = std::env::temp_dir().join(format!("coroner-copy-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        assert_eq!(has_store(&directory), Ok(false));
+        let files = [
+            "FORMAT",
+            "DURABLE",
+            "0000000000000001.seg",
+            "0000000000000001.seg.damaged",
+        ];
+        for name in files {
+            fs::write(directory.join(name), "").unwrap();
+            assert_eq!(has_store(&directory), Ok(true), "{name}");
+            let disk = FileDisk::enter(&directory, Missing::Refuse).unwrap();
+            assert_eq!(disk.list().unwrap(), [name]);
+            fs::remove_file(directory.join(name)).unwrap();
+        }
+        fs::remove_dir_all(&directory).unwrap();
+        assert!(has_store(&directory).is_err());
+    }
 
     #[test]
     fn a_directory_in_use_is_refused() {

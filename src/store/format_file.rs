@@ -4,7 +4,7 @@ use super::disk::{Disk, DiskFile, read_all};
 use super::error::StoreError;
 use super::format::VERSION;
 
-const NAME: &str = "FORMAT";
+pub(super) const NAME: &str = "FORMAT";
 const NEW_NAME: &str = "FORMAT.new";
 const FIRST_LINE: &str = "coroner store";
 

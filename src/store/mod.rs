@@ -51,7 +51,7 @@ pub use contract::{Journal, StoreState};
 pub use disk::{Disk, DiskFile};
 pub use error::{DiskError, DiskErrorKind, DiskOperation, ReadError, StoreError};
 pub use examine::{Cut, Damage, Lost};
-pub use file_disk::{FileDisk, Missing, StoreFile, keep_private};
+pub use file_disk::{FileDisk, Missing, StoreFile, has_store, keep_private};
 #[cfg(feature = "internals")]
 pub use fuzz::fuzz_recovery;
 pub use group_commit::{CommitBacklog, Due, GroupCommit};

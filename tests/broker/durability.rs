@@ -307,6 +307,7 @@ fn data_that_cannot_be_used_is_refused_with_its_name_and_left_as_it_is() {
         std::fs::write(directory.join(name), text).expect("a file can be written");
     };
     file("file", "no directory");
+    file("no-lock/0000000000000001.seg", "");
     file("newer/FORMAT", "coroner store\nversion 2\n");
     file("newer/LOCK", "");
     file("newer/0000000000000001.seg", "of another time");
@@ -381,6 +382,25 @@ fn a_vhost_that_is_not_configured_any_more_is_there_all_the_same() {
     let info = run_to_end(info.args(["store", "info", &data]), RESTART_MAX);
     let text = String::from_utf8_lossy(&info.stdout);
     assert!(text.contains("vhost other"), "{text}");
+}
+
+/// Any directory passed for an undamaged store, and a file LOCK was left in it.
+#[test]
+fn a_directory_without_a_store_is_said_to_have_none_and_left_as_it_is() {
+    let directory = directory("no-store");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    std::fs::write(directory.join("letter.txt"), "mine").expect("a file");
+    let before = content(&directory);
+    let data = directory.display().to_string();
+    for command in ["check", "info"] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_coroner"));
+        let output = run_to_end(program.args(["store", command, &data]), RESTART_MAX);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("there is no store in it"), "{text}");
+        assert!(text.contains(&data), "{text}");
+        assert_eq!(content(&directory), before, "{command}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::{Read, Write};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,78 @@ fn address_in_use_is_named() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains(&address), "{text}");
+}
+
+/// `coroner serve | true` and `coroner store check DIR | true` panicked: nobody reads what they print.
+#[test]
+fn output_that_nobody_reads_ends_neither_a_broker_nor_a_check_in_a_panic() {
+    let unread = || {
+        let (_, writer) = std::io::pipe().unwrap();
+        writer
+    };
+    let data = std::env::temp_dir().join(format!("coroner-unread-{}", std::process::id()));
+    let data = data.display().to_string();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let mut broker = Command::new(env!("CARGO_BIN_EXE_coroner"))
+        .args([
+            "serve", "--http", "off", "--amqp", &address, "--data", &data,
+        ])
+        .stdout(unread())
+        .stderr(unread())
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + Duration::from_mins(1);
+    // The addresses are printed after the sockets are bound: bytes come back only once it serves.
+    let hello = loop {
+        assert_eq!(broker.try_wait().unwrap(), None, "it ended");
+        assert!(Instant::now() < end, "it does not serve");
+        if let Ok(mut stream) = std::net::TcpStream::connect(&address) {
+            let mut hello = [0; 8];
+            stream.write_all(b"AMQP\x03\x01\x00\x00").unwrap();
+            stream.read_exact(&mut hello).unwrap();
+            break hello;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(&hello, b"AMQP\x03\x01\x00\x00");
+    assert_eq!(broker.try_wait().unwrap(), None, "it ended");
+    broker.kill().unwrap();
+    broker.wait().unwrap();
+    for command in ["check", "info"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_coroner"))
+            .args(["store", command, &data])
+            .stdout(unread())
+            .stderr(std::process::Stdio::piped())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(output.stderr.is_empty(), "{output:?}");
+    }
+    std::fs::remove_dir_all(data).unwrap();
+}
+
+/// A misspelled level switched the log off.
+#[test]
+fn a_misspelled_level_of_the_log_is_refused_with_the_levels() {
+    let output = coroner(&[
+        "serve",
+        "--in-memory",
+        "--amqp",
+        "127.0.0.1:0",
+        "--log",
+        "debgu",
+    ]);
+    assert_eq!(output.status.code(), Some(64));
+    let text = String::from_utf8_lossy(&output.stderr);
+    for part in [
+        "setting 'log'",
+        "\"debgu\"",
+        "off, error, warn, info, debug, trace",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
 }
 
 #[test]

@@ -375,3 +375,51 @@ fn a_redriven_message_tells_who_brought_it_back_and_who_may_not() {
     assert!(said.contains("redriven once: by guest at "), "{said}");
     assert!(said.contains(", job fix-price, from dead"), "{said}");
 }
+
+/// It did not say until when, and its id was not found.
+#[test]
+fn a_delayed_message_is_found_by_its_id_and_said_to_be_delayed_until_its_time() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put("/api/queues/%2F/work", &json!({}));
+    let later = json!({
+        "properties": {"message_id": "order-1", "headers": {"x-opt-delivery-delay": 7_200_000}},
+        "routing_key": "work", "payload": "an order", "payload_encoding": "string",
+    });
+    let published = api.ask("POST", "/api/exchanges/%2F/amq.default/publish", &later);
+    assert_eq!(published, (200, json!({"routed": true})));
+    let now = &explain(&api, 0)["now"];
+    assert_eq!(now["state"], "delayed");
+    let next = &api.get("/api/queues/%2F/work")["next_delayed_at"];
+    assert_eq!(&now["delayed_until"], next, "{now}");
+    let url = format!("http://127.0.0.1:{}", broker.http_port);
+    let coroner = |arguments: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_coroner"))
+            .args(arguments)
+            .args(["--url", &url])
+            .env("TZ", "UTC")
+            .output()
+            .expect("the binary runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let told = coroner(&["explain", "work", "--message-id", "order-1"]);
+    assert!(told.contains("; delayed until 2"), "{told}");
+    assert!(
+        told.contains(", in 1 h 59 min") || told.contains(", in 2 h"),
+        "{told}"
+    );
+    assert!(coroner(&["deaths", "work", "--state", "delayed"]).contains("order-1"));
+    assert!(coroner(&["deaths", "work"]).contains("no messages in queue 'work'"));
+    let groups = coroner(&[
+        "dead_letter_groups",
+        "work",
+        "--state",
+        "delayed",
+        "--by",
+        "reason",
+    ]);
+    assert!(groups.contains('1'), "{groups}");
+    let lines = coroner(&["export_messages", "work", "-", "--state", "delayed"]);
+    assert_eq!(lines.lines().count(), 1, "{lines}");
+}

@@ -453,3 +453,72 @@ fn a_text_is_looked_for_in_the_first_mebibyte_of_bodies_on_disk() {
         "{answer}"
     );
 }
+
+fn dry_run(api: &Api<'_>, body: &Value) -> Value {
+    let (status, dry) = api.ask("POST", "/api/redrives/%2F/dry-run", body);
+    assert_eq!(status, 200, "{dry}");
+    dry
+}
+
+/// It told of all messages, though the redrive ends before.
+#[test]
+fn a_dry_run_ends_where_the_redrive_would_by_its_max() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    arrange(&api);
+    for number in 0..5 {
+        api.publish("work", &number.to_string());
+    }
+    reject(&api, 5);
+    let body = json!({"queue": "dlq", "max": 2});
+    let dry = dry_run(&api, &body);
+    assert_eq!(dry["targets"][0]["messages"], 2, "{dry}");
+    assert_eq!((&dry["matched"], &dry["left"]), (&json!(5), &json!(3)));
+    assert_eq!(dry["sample"], json!(["0", "1"]));
+    let warning =
+        "the redrive would end after 2 messages, its 'max': it would leave 3 more that are meant";
+    assert_eq!(dry["warnings"], json!([warning]));
+    assert_eq!(api.ask("PUT", "/api/redrives/%2F/two", &body).0, 201);
+    let counts = &wait(&api, "two")["counts"];
+    assert_eq!((&counts["moved"], &counts["left"]), (&json!(2), &json!(3)));
+    let all = dry_run(&api, &json!({"queue": "dlq", "max": 3}));
+    assert_eq!((&all["left"], &all["warnings"]), (&json!(0), &json!([])));
+}
+
+/// It was told without the delayed messages, which take room too, and without the limit on bytes.
+#[test]
+fn the_room_of_a_target_is_what_a_redrive_finds() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    arrange(&api);
+    for _ in 0..4 {
+        api.publish("work", &"x".repeat(1_000));
+    }
+    reject(&api, 4);
+    let later = json!({
+        "properties": {"headers": {"x-opt-delivery-delay": 7_200_000}},
+        "routing_key": "by-length", "payload": "", "payload_encoding": "string",
+    });
+    for (queue, limit) in [
+        ("by-length", "x-max-length"),
+        ("by-bytes", "x-max-length-bytes"),
+    ] {
+        let limit = json!({"durable": true, "arguments": {limit: if queue == "by-length" { 5 } else { 2_500 }}});
+        api.put(&format!("/api/queues/%2F/{queue}"), &limit);
+    }
+    for _ in 0..2 {
+        let path = "/api/exchanges/%2F/amq.default/publish";
+        assert_eq!(api.ask("POST", path, &later).0, 200);
+    }
+    for (queue, room) in [("by-length", 3), ("by-bytes", 2)] {
+        let target = json!({"kind": "queue", "queue": queue});
+        let body = json!({"queue": "dlq", "target": target});
+        let dry = dry_run(&api, &body);
+        assert_eq!(dry["targets"][0]["room"], room, "{dry}");
+        let warning = dry["warnings"][0].as_str().expect("a warning");
+        assert!(
+            warning.contains(&format!("has room for {room} of 4 messages")),
+            "{warning}"
+        );
+    }
+}

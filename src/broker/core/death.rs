@@ -484,6 +484,7 @@ impl Core {
         if from != MessageState::Dying && !queue.messages.kill(position, from) {
             invariant!(fatal, "a dead letter that waits is in its queue");
         }
+        queue.selecting.clear(position);
         let size_bytes = size_bytes(&message);
         let pending = Pending {
             reason,
@@ -549,6 +550,7 @@ impl Core {
             invariant!(fatal, "a message that leaves its queue is in it");
         };
         self.memory.removed(&gone);
+        queue.selecting.clear(position);
         self.recorder.push_gone(id, position, &gone);
         let may_have_waited = !queue.pending.is_empty();
         if !queue.waiters.is_empty() {

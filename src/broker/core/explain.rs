@@ -52,6 +52,7 @@ impl Core {
             arrived: kept.arrived,
             deadline,
             is_deadline_own: deadline == Some(kept.deadline),
+            delayed_until: queue.messages.delayed().delay(position).map(|it| it.until),
             ahead: queue.messages.ready_before(position, meter),
             failures: kept.failures,
             acquired: kept.acquired,

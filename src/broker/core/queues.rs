@@ -302,6 +302,7 @@ impl Core {
         let reserved = queue.reserved();
         let (messages, kept) = (queue.messages).purge_but(&reserved, &mut self.deferred_free);
         self.memory.change(before, queue.messages.usage());
+        queue.selecting.forget_gone_suspects(&queue.messages);
         if queue.durable && messages > 0 {
             let below = queue.messages.ends();
             self.recorder.push(Fact::Purged {

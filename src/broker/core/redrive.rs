@@ -131,6 +131,18 @@ enum Rights {
 }
 
 impl Job {
+    /// Why its user may not let it go on; none also as long as that is not known.
+    fn barred(&self) -> Option<RedriveCause> {
+        match &self.rights {
+            Rights::Unknown => None,
+            Rights::Gone => Some(RedriveCause::UserGone),
+            Rights::Known(rights) => {
+                let may = rights.may_read(&self.kept.spec.queue);
+                (!may).then_some(RedriveCause::NotAllowed)
+            }
+        }
+    }
+
     fn new(now: Now, kept: RedriveJob, rights: Rights) -> Self {
         let decided = match kept.spec.ramp {
             _ if kept.spec.target == RedriveTarget::Discard => Some(false),
@@ -472,10 +484,23 @@ impl Core {
                 job.kept.cause = Some(RedriveCause::Asked);
                 Ok(true)
             }
-            (Steering::Resume, _) => {
-                (job.kept.state, job.kept.cause) = (RedriveState::Running, None);
-                Ok(true)
-            }
+            (Steering::Resume, _) => match job.barred() {
+                None => {
+                    (job.kept.state, job.kept.cause) = (RedriveState::Running, None);
+                    Ok(true)
+                }
+                // It would move nothing, and nobody would see that it is not paused any more.
+                Some(cause) => {
+                    if job.kept.cause.replace(cause) != Some(cause) {
+                        let fact = RedriveFact::Set(Box::new(job.kept.clone()));
+                        self.recorder.push(Fact::Redrive(fact));
+                    }
+                    refused(match cause {
+                        RedriveCause::UserGone => "stays paused: its user is gone",
+                        _ => "stays paused: its user may not read its queue",
+                    })
+                }
+            },
         };
         if done.as_ref().is_ok_and(|is_set| *is_set) {
             let fact = RedriveFact::Set(Box::new(job.kept.clone()));

@@ -255,6 +255,21 @@ impl Queue {
         self.over(count, bytes)
     }
 
+    /// For how many of these messages it has room, by their mean size where bytes are limited; none: it has
+    /// no limit.
+    pub fn room(&self, going: Usage) -> Option<u64> {
+        let (count, bytes) = self.length();
+        let by_length = self.settings.max_length;
+        let by_length = by_length.map(|max| max.saturating_sub(count));
+        let by_bytes = self.settings.max_length_bytes.filter(|_| going.bytes > 0);
+        let by_bytes = by_bytes.map(|max| {
+            let free = u128::from(max.saturating_sub(bytes));
+            let fit = free * u128::from(going.messages) / u128::from(going.bytes);
+            u64::try_from(fit).unwrap_or(u64::MAX)
+        });
+        by_length.into_iter().chain(by_bytes).min()
+    }
+
     /// Number and bytes of messages that count towards the limits, waiting dead letters included.
     fn length(&self) -> (u64, u64) {
         let (count, bytes) = self.waiting();

@@ -300,7 +300,8 @@ impl Selecting {
         added
     }
 
-    /// Forgets that a message was suspected, as a consumer has settled it.
+    /// Forgets that a message was suspected, as a consumer has settled it, or it left or died.
+    #[inline]
     pub fn clear(&mut self, position: Position) {
         if let Some(suspects) = &mut self.suspects {
             suspects.remove(position);
@@ -315,6 +316,13 @@ impl Selecting {
     /// The number of suspects, those counted that left the queue unseen.
     pub fn suspected(&self) -> usize {
         self.suspects.as_ref().map_or(0, |suspects| suspects.len())
+    }
+
+    /// Forgets all suspects that have left the queue.
+    pub fn forget_gone_suspects(&mut self, messages: &Messages) {
+        if let Some(suspects) = &mut self.suspects {
+            suspects.retain_live(messages);
+        }
     }
 
     /// Forgets suspects that have left the queue, at most one at a time.

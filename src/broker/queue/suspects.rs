@@ -14,6 +14,16 @@ use super::slot::MessageState;
 use crate::base::limits::SUSPECTS_MAX;
 use crate::base::{ConnectionId, ConsumerId, HolderId, Position};
 
+/// Whether a message is in its queue, and not dead.
+fn is_live(messages: &Messages, position: Position) -> bool {
+    let live = [
+        MessageState::Ready,
+        MessageState::Held,
+        MessageState::Delayed,
+    ];
+    live.into_iter().any(|state| messages.is(position, state))
+}
+
 /// The suspects of one queue, by their positions, and where one is delivered.
 #[derive(Debug, Default)]
 pub struct Suspects {
@@ -37,20 +47,18 @@ impl Suspects {
 
     /// Forgets the first one if it has left the queue; whether any is left.
     pub(super) fn prune(&mut self, messages: &Messages) -> bool {
-        let is_there = |position: Position| {
-            let live = [
-                MessageState::Ready,
-                MessageState::Held,
-                MessageState::Delayed,
-            ];
-            live.into_iter().any(|state| messages.is(position, state))
-        };
         if let Some(first) = self.positions.first().copied()
-            && !is_there(first)
+            && !is_live(messages, first)
         {
             self.positions.pop_first();
         }
         !self.positions.is_empty()
+    }
+
+    /// Forgets all that have left the queue.
+    pub(super) fn retain_live(&mut self, messages: &Messages) {
+        self.positions
+            .retain(|position| is_live(messages, *position));
     }
 
     /// How many there are, those counted that left unseen.

@@ -19,6 +19,19 @@ const PAGE_SIZE: &str = "500";
 /// Bytes of an answer, at most: definitions of a large broker are tens of megabytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
+/// In place of a reason.
+const NO_REASON: &str = "it gave no reason";
+
+/// Reasons of answers with status 401 to whom no broker lets in.
+const LOGIN_REASONS: [&str; 3] = [
+    "Not_Authorized",
+    "Login failed",
+    "User can only log in via localhost",
+];
+
+/// Reasons of answers with status 404 that do not say what is missing.
+const NOT_FOUND_REASONS: [&str; 2] = ["Not Found", "Object Not Found"];
+
 /// Characters of an answer that is not JSON that an error message shows.
 const EXCERPT_CHARACTERS: usize = 300;
 
@@ -177,7 +190,7 @@ impl Api {
     /// Fetches something long, as it comes; there is no limit on how long that takes.
     pub(in crate::cli) fn stream(&self, path: &Path) -> Result<impl io::Read + use<>, Failure> {
         let request = self
-            .request(&Method::GET, path)
+            .request(&Method::GET, path)?
             .header("accept", "application/jsonl")
             .body(())
             .map_err(impossible)?;
@@ -205,7 +218,7 @@ impl Api {
         lines: &[u8],
         headers: &[(&str, &str)],
     ) -> Result<Value, Failure> {
-        let request = self.request(&Method::POST, path);
+        let request = self.request(&Method::POST, path)?;
         let mut request = request.header("content-type", "application/jsonl");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -225,16 +238,24 @@ impl Api {
     }
 
     /// A request with the credentials.
-    fn request(&self, method: &Method, path: &Path) -> ureq::http::request::Builder {
+    fn request(
+        &self,
+        method: &Method,
+        path: &Path,
+    ) -> Result<ureq::http::request::Builder, Failure> {
+        // Without the name it would be another path, of all objects for example.
+        if let Some(what) = path.empty() {
+            return Err(Failure::usage(format!("{what} is empty")));
+        }
         let settings = &self.settings;
         let user = format!("{}:{}", settings.username(), settings.password());
-        Request::builder()
+        Ok(Request::builder()
             .method(method)
             .uri(format!("{}/api/{}", settings.endpoint, path.encoded()))
             .header(
                 "authorization",
                 format!("Basic {}", BASE64_STANDARD.encode(user)),
-            )
+            ))
     }
 
     /// Sends a request; an answer without content is `null`.
@@ -263,7 +284,7 @@ impl Api {
         body: Option<&Value>,
         headers: &[(&str, &str)],
     ) -> Result<(StatusCode, Vec<u8>), Failure> {
-        let mut request = self.request(method, path);
+        let mut request = self.request(method, path)?;
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -323,40 +344,49 @@ impl Api {
     /// which.
     fn refused(&self, status: StatusCode, path: &Path, body: &[u8]) -> Failure {
         let reason = reason(body);
+        let said = reason.as_deref().unwrap_or(NO_REASON);
         let endpoint = &self.settings.endpoint;
         let told = |kind, what: String| Failure::new(kind, format!("{endpoint}: {what}"));
         match status.as_u16() {
-            401 => {
+            // It is also the status of what a user may not do.
+            401 if reason
+                .as_deref()
+                .is_none_or(|it| LOGIN_REASONS.contains(&it)) =>
+            {
                 let user = self.settings.username();
                 told(
                     FailureKind::NoPermission,
-                    format!("it does not let user '{user}' in: {reason}"),
+                    format!("it does not let user '{user}' in: {said}"),
                 )
                 .advise(
                     "--username and --password, or CORONERCTL_USERNAME and \
                          CORONERCTL_PASSWORD, say who you are",
                 )
             }
-            403 => told(FailureKind::NoPermission, format!("not allowed: {reason}"))
+            401 => told(FailureKind::NoPermission, said.to_owned())
                 .advise("the user may lack a tag, or permissions in this vhost"),
-            404 if path.is_user() => told(
-                FailureKind::NoUser,
-                format!("there is no {}", path.in_words()),
-            ),
-            404 if reason.starts_with("message_not_found") => {
-                told(FailureKind::NotFound, reason.clone())
+            403 => told(FailureKind::NoPermission, format!("not allowed: {said}"))
+                .advise("the user may lack a tag, or permissions in this vhost"),
+            404 => {
+                let kind = if path.is_user() {
+                    FailureKind::NoUser
+                } else {
+                    FailureKind::NotFound
+                };
+                // The broker knows what is missing: not always what the path names last.
+                let own = reason.filter(|it| !NOT_FOUND_REASONS.contains(&it.as_str()));
+                let what = match own {
+                    Some(own) if own.contains(' ') => own,
+                    // A word for programs, such as queue_not_found.
+                    Some(word) => format!("there is no {} ({word})", path.in_words()),
+                    None => format!("there is no {}", path.in_words()),
+                };
+                told(kind, what)
             }
-            404 => told(
-                FailureKind::NotFound,
-                format!("there is no {} ({reason})", path.in_words()),
-            ),
-            408 | 429 => told(FailureKind::Timeout, format!("it is busy: {reason}")),
-            400..=499 => told(FailureKind::Data, format!("refused: {reason}")),
-            503 => told(
-                FailureKind::Unavailable,
-                format!("not in service: {reason}"),
-            ),
-            500..=599 => told(FailureKind::Software, format!("it failed: {reason}")),
+            408 | 429 => told(FailureKind::Timeout, format!("it is busy: {said}")),
+            400..=499 => told(FailureKind::Data, format!("refused: {said}")),
+            503 => told(FailureKind::Unavailable, format!("not in service: {said}")),
+            500..=599 => told(FailureKind::Software, format!("it failed: {said}")),
             code => {
                 let what = format!("it answered with status {code}");
                 told(FailureKind::Protocol, what).advise("is this the HTTP API of a broker?")
@@ -382,24 +412,21 @@ fn warnings<B>(answer: &Response<B>) -> impl Iterator<Item = String> {
     })
 }
 
-/// The broker's reason.
-fn reason(body: &[u8]) -> String {
+/// The broker's reason; of an answer that is not JSON its begin. None: it gave none.
+fn reason(body: &[u8]) -> Option<String> {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
-    let said = parsed.as_ref().and_then(|value| {
-        let reason = value.get("reason").or_else(|| value.get("error"))?;
-        Some(match reason {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        })
-    });
-    let text = said.unwrap_or_else(|| {
+    let text = if let Some(Value::Object(fields)) = &parsed {
+        match fields.get("reason").or_else(|| fields.get("error")) {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        }
+    } else {
         let text = String::from_utf8_lossy(body);
         text.chars().take(EXCERPT_CHARACTERS).collect()
-    });
-    match text.trim() {
-        "" => "it gave no reason".to_owned(),
-        text => crate::cli::output::printable_lines(text),
-    }
+    };
+    let text = text.trim();
+    (!text.is_empty()).then(|| crate::cli::output::printable_lines(text))
 }
 
 fn not_understood(path: &Path, why: &str) -> Failure {

@@ -13,6 +13,7 @@ const KINDS: &[(&str, &str)] = &[
     ("permissions", "permissions"),
     ("policies", "policy"),
     ("queues", "queue"),
+    ("redrives", "redrive"),
     ("topic-permissions", "topic permissions"),
     ("user-limits", "limits of user"),
     ("users", "user"),
@@ -47,6 +48,38 @@ impl Path {
         self.segments.first().is_some_and(|first| first == "users")
     }
 
+    /// The name in it that is empty, if there is one: the default exchange alone has an empty name.
+    pub(super) fn empty(&self) -> Option<String> {
+        let parts: Vec<&str> = self.segments.iter().map(String::as_str).collect();
+        let index = parts.iter().position(|part| part.is_empty())?;
+        let in_vhost = |what: &str| match index {
+            1 => "the name of the vhost".to_owned(),
+            _ => format!("the name of the {what}"),
+        };
+        let kind = |plural: &str| {
+            let found = KINDS.iter().find(|(known, _)| *known == plural);
+            found.map_or("object", |(_, singular)| *singular)
+        };
+        Some(match parts.as_slice() {
+            ["exchanges", _, "", ..] | ["bindings", _, "e", "", ..] if index > 1 => return None,
+            ["bindings", ..] => in_vhost("destination"),
+            ["permissions" | "topic-permissions", ..] => in_vhost("user"),
+            ["redrives", ..] => in_vhost("redrive"),
+            ["parameters", _, "", ..] => "the name of the vhost".to_owned(),
+            ["parameters", "", ..] => "the component".to_owned(),
+            ["parameters", ..] => "the name of the parameter".to_owned(),
+            ["user-limits" | "vhost-limits", _, "", ..] => "the name of the limit".to_owned(),
+            ["user-limits", ..] => "the name of the user".to_owned(),
+            ["vhost-limits", ..] => "the name of the vhost".to_owned(),
+            [
+                plural @ ("queues" | "exchanges" | "policies" | "operator-policies"),
+                ..,
+            ] => in_vhost(kind(plural)),
+            [plural, ..] => format!("the name of the {}", kind(plural)),
+            [] => return None,
+        })
+    }
+
     /// The text behind `/api/`.
     pub(super) fn encoded(&self) -> String {
         let segments: Vec<String> = self.segments.iter().map(|text| encoded(text)).collect();
@@ -78,7 +111,7 @@ impl Path {
                 format!("binding from '{source}' to '{to}' in vhost '{vhost}'")
             }
             [
-                plural @ ("queues" | "exchanges" | "policies" | "operator-policies"),
+                plural @ ("queues" | "exchanges" | "policies" | "operator-policies" | "redrives"),
                 vhost,
                 name,
                 ..,
@@ -134,6 +167,42 @@ mod tests {
             "permissions/%2F/u",
             "user 'u' or vhost '/'",
         );
+    }
+
+    #[test]
+    fn a_name_that_is_empty_is_named_unless_it_is_the_default_exchange() {
+        let check = |segments: &[&str], what: Option<&str>| {
+            assert_eq!(Path::of(segments).empty().as_deref(), what, "{segments:?}");
+        };
+        check(&["queues", "/", ""], Some("the name of the queue"));
+        check(
+            &["queues", "/", "", "contents"],
+            Some("the name of the queue"),
+        );
+        check(&["queues", "", "q"], Some("the name of the vhost"));
+        check(
+            &["operator-policies", "/", ""],
+            Some("the name of the operator policy"),
+        );
+        check(&["users", ""], Some("the name of the user"));
+        check(&["vhosts", ""], Some("the name of the vhost"));
+        check(&["permissions", "/", ""], Some("the name of the user"));
+        check(&["user-limits", "u", ""], Some("the name of the limit"));
+        check(
+            &["parameters", "c", "/", ""],
+            Some("the name of the parameter"),
+        );
+        check(&["redrives", "/", ""], Some("the name of the redrive"));
+        check(&["definitions", ""], Some("the name of the object"));
+        check(
+            &["bindings", "/", "e", "x", "q", ""],
+            Some("the name of the destination"),
+        );
+        check(&["bindings", "/", "e", "", "q", "q"], None);
+        check(&["exchanges", "/", ""], None);
+        check(&["exchanges", "/", "", "publish"], None);
+        check(&["queues", "/", "q"], None);
+        check(&["overview"], None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::filter::FilterFlags;
+use super::filter::{FilterFlags, StateFlag};
 use crate::cli::api::{Api, Path};
 use crate::cli::exit::{Failure, FailureKind, written};
 use crate::cli::manage::Task;
@@ -25,6 +25,8 @@ pub(in crate::cli) struct ExportMessages {
     /// The file to write, which must not exist; - writes to standard output
     file: PathBuf,
     #[command(flatten)]
+    state: StateFlag,
+    #[command(flatten)]
     filter: FilterFlags,
 }
 
@@ -37,7 +39,7 @@ impl Task for ExportMessages {
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
         let path = Path::of(&["queues", api.vhost(), &self.name, "messages.jsonl"]);
-        let mut lines = BufReader::new(api.stream(&self.filter.ask(path))?);
+        let mut lines = BufReader::new(api.stream(&self.filter.ask(self.state.ask(path)))?);
         if self.file.as_os_str() == "-" {
             copy(&mut lines, &mut std::io::stdout().lock())?;
             return Ok(());

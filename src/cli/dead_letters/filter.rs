@@ -67,6 +67,33 @@ struct MessageFlags {
     body_contains: Option<String>,
 }
 
+/// The states of messages in a queue.
+pub(in crate::cli) const STATES: [&str; 4] = ["ready", "unacknowledged", "delayed", "dead_pending"];
+
+/// In which state the messages are that are looked at.
+#[derive(Args, Clone, Default)]
+pub(in crate::cli) struct StateFlag {
+    /// Messages in this state: delayed ones, those that a consumer holds, or dead ones that wait for a
+    /// target [default: ready]
+    #[arg(long, value_name = "STATE", value_parser = STATES)]
+    state: Option<String>,
+}
+
+impl StateFlag {
+    /// Adds the state to the query of a path, if it is given.
+    pub(in crate::cli) fn ask(&self, path: Path) -> Path {
+        match &self.state {
+            Some(state) => path.query("state", state),
+            None => path,
+        }
+    }
+
+    /// Whether it is given.
+    pub(in crate::cli) fn is_given(&self) -> bool {
+        self.state.is_some()
+    }
+}
+
 impl FilterFlags {
     /// Adds the filter to the query of a path.
     pub(in crate::cli) fn ask(&self, path: Path) -> Path {

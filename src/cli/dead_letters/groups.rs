@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::filter::FilterFlags;
+use super::filter::{FilterFlags, StateFlag};
 use crate::cli::api::{Api, Path};
 use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::manage::Task;
@@ -36,6 +36,8 @@ pub(in crate::cli) struct DeadLetterGroups {
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     from: u64,
     #[command(flatten)]
+    state: StateFlag,
+    #[command(flatten)]
     filter: FilterFlags,
 }
 
@@ -51,7 +53,7 @@ impl Task for DeadLetterGroups {
         let path = Path::of(&["queues", api.vhost(), &self.name, "groups"])
             .query("by", &self.by)
             .query("from", &self.from.to_string());
-        let answer = match api.get(&self.filter.ask(path)) {
+        let answer = match api.get(&self.filter.ask(self.state.ask(path))) {
             Err(failure) if failure.kind == FailureKind::NotFound => {
                 // Either there is no such queue, or the broker does not have this request.
                 api.get(&Path::of(&["queues", api.vhost(), &self.name]))?;

@@ -66,6 +66,8 @@ impl Task for ImportMessages {
         let path = Path::of(&["queues", api.vhost(), &self.name, "messages.jsonl"]);
         let (mut line, mut done) = (1, Done::default());
         let (mut batch, mut first) = (Vec::new(), self.from_line);
+        // Of a file without lines the broker is asked too: whether there is such a queue.
+        let mut was_asked = false;
         loop {
             let before = batch.len();
             let read = lines.read_until(b'\n', &mut batch).map_err(cannot)?;
@@ -76,8 +78,9 @@ impl Task for ImportMessages {
                 continue;
             }
             line += u64::from(!is_last);
-            if batch.len() >= BATCH_BYTES || (is_last && !batch.is_empty()) {
+            if batch.len() >= BATCH_BYTES || (is_last && !(batch.is_empty() && was_asked)) {
                 self.send(api, &path, (&batch, first), &mut done)?;
+                was_asked = true;
                 batch.clear();
                 first = line;
             }
@@ -104,7 +107,39 @@ struct Done {
     skipped: u64,
 }
 
+/// Whether the broker refused a request before it took anything of it: for the same command it would
+/// do so again.
+fn is_refusal(failure: &Failure) -> bool {
+    [
+        FailureKind::Data,
+        FailureKind::NotFound,
+        FailureKind::NoPermission,
+        FailureKind::Usage,
+    ]
+    .contains(&failure.kind)
+}
+
 impl ImportMessages {
+    /// What can be done about a failure, by what was imported before and the first line that was
+    /// sent.
+    fn advise(&self, failure: Failure, (imported, first): (u64, u64)) -> Failure {
+        match self.id {
+            _ if is_refusal(&failure) && imported == 0 => failure,
+            None if is_refusal(&failure) => failure.advise(format!(
+                "{imported} messages were imported; --from-line {first} goes on behind them"
+            )),
+            Some(_) if is_refusal(&failure) => {
+                failure.advise(format!("{imported} messages were imported"))
+            }
+            Some(_) => {
+                failure.advise("the same command goes on behind the last line that is durable")
+            }
+            None => failure.advise(format!(
+                "{imported} messages were imported; of the lines from {first} on it is not known"
+            )),
+        }
+    }
+
     /// Sends some lines, the first of which has this number.
     fn send(
         &self,
@@ -117,15 +152,7 @@ impl ImportMessages {
         let mut headers = vec![("import-line", &*number)];
         headers.extend(self.id.as_deref().map(|id| ("import-id", id)));
         let answer = api.post_lines(path, batch, &headers);
-        let answer = answer.map_err(|failure| {
-            failure.advise(match self.id {
-                Some(_) => "the same command goes on behind the last line that is durable".into(),
-                None => format!(
-                    "{} messages were imported; of the lines from {first} on it is not known",
-                    done.imported
-                ),
-            })
-        })?;
+        let answer = answer.map_err(|failure| self.advise(failure, (done.imported, first)))?;
         let number = |name: &str| answer.get(name).and_then(Value::as_u64);
         done.imported += number("imported").unwrap_or_default();
         done.skipped += number("skipped").unwrap_or_default();

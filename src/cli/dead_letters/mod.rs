@@ -10,7 +10,7 @@ mod notes;
 
 pub(super) use discard::DiscardMessage;
 pub(super) use export::ExportMessages;
-pub(super) use filter::FilterFlags;
+pub(super) use filter::{FilterFlags, STATES, StateFlag};
 pub(super) use groups::DeadLetterGroups;
 pub(super) use import::ImportMessages;
 pub(super) use notes::{ClearGroupNote, SetGroupNote};

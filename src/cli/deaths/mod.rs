@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::api::{Api, Path};
-use super::dead_letters::FilterFlags;
+use super::dead_letters::{FilterFlags, StateFlag};
 use super::exit::{Failure, FailureKind};
 use super::manage::Task;
 use super::output::{Column, Output, pick, print, print_json, whole_number};
@@ -43,6 +43,8 @@ pub(super) struct Deaths {
     #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES)]
     body: u64,
     #[command(flatten)]
+    state: StateFlag,
+    #[command(flatten)]
     only: FilterFlags,
     /// Begins at this position of the queue
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
@@ -65,7 +67,7 @@ impl Task for Deaths {
             Err(failure) if failure.kind == FailureKind::NotFound => {
                 // Either there is no such queue, or the broker does not have this request.
                 api.get(&Path::of(&["queues", api.vhost(), &self.queue]))?;
-                if self.only.asks_for_more() || self.from > 0 {
+                if self.only.asks_for_more() || self.state.is_given() || self.from > 0 {
                     return Err(Failure::usage(
                         "this broker has no look at messages that takes more than --reason, \
                          --queue and --condition",
@@ -91,7 +93,7 @@ impl Task for Deaths {
             });
             return out.objects(rows.collect(), &columns, true);
         }
-        let is_part = self.only.is_any() || self.from > 0;
+        let is_part = self.is_narrowed() || self.from > 0;
         let stories = letters.iter().enumerate();
         let stories: Vec<String> = stories
             .map(|(index, letter)| {
@@ -101,7 +103,7 @@ impl Task for Deaths {
             })
             .collect();
         if stories.is_empty() {
-            let which = if self.only.is_any() { "such " } else { "" };
+            let which = if self.is_narrowed() { "such " } else { "" };
             return out.done(format_args!("no {which}messages in queue '{}'", self.queue));
         }
         print(&stories.join("\n"))?;
@@ -116,6 +118,11 @@ impl Task for Deaths {
 }
 
 impl Deaths {
+    /// Whether not all messages of the queue are meant.
+    fn is_narrowed(&self) -> bool {
+        self.only.is_any() || self.state.is_given()
+    }
+
     /// Browses the messages, page by page; also returns the position behind the last one.
     fn look(&self, api: &Api) -> Result<(Vec<Letter>, Option<u64>), Failure> {
         let mut found: Vec<Letter> = Vec::new();
@@ -129,7 +136,7 @@ impl Deaths {
                 .query("from", &position.to_string())
                 .query("count", &missing.to_string())
                 .query("truncate", &self.body.to_string());
-            let mut slice = api.get(&self.only.ask(path))?;
+            let mut slice = api.get(&self.only.ask(self.state.ask(path)))?;
             let messages = slice.get_mut("messages").map(Value::take);
             let Some(Value::Array(messages)) = messages else {
                 return Err(Failure::new(

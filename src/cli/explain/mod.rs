@@ -10,6 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::api::{Api, Path};
+use super::dead_letters::STATES;
 use super::exit::{Failure, FailureKind};
 use super::manage::Task;
 use super::output::{Column, Output, pick, print};
@@ -100,7 +101,7 @@ impl Explain {
         let selector = format!(
             "amqp.message_id IN ('{quoted}', 'ID:AMQP_ULONG:{quoted}', 'ID:AMQP_UUID:{quoted}')"
         );
-        for state in ["ready", "unacknowledged", "dead_pending"] {
+        for state in STATES {
             let mut from = Some(0);
             while let Some(position) = from {
                 let path = Path::of(&["queues", api.vhost(), &self.queue, "messages"])

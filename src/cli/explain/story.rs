@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::cli::deaths::local_time;
 use crate::cli::output::{pick, printable};
 
 /// Tells an explanation in the JSON of the API.
@@ -211,6 +212,11 @@ impl Story<'_> {
                 parts.push(format!("held by {by}"));
             }
             Some("dead_pending") => parts.push("dead, waits for a target".to_owned()),
+            Some("delayed") => {
+                let until = integer(&now, "delayed_until").unwrap_or(self.as_of);
+                let left = duration(until - self.as_of);
+                parts.push(format!("delayed until {}, in {left}", local_time(until)));
+            }
             _ => {
                 let ahead = grouped(number("ahead"));
                 parts = vec![format!("in {queue} for {since}, {ahead} before it")];

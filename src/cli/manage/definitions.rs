@@ -61,6 +61,13 @@ fn is_standard(file: &FilePath) -> bool {
     file == FilePath::new("-")
 }
 
+/// Whether a file is another name of standard output. It is not opened anew: that would cut a file
+/// that the shell appends to.
+fn is_standard_output(file: &FilePath) -> bool {
+    let names = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    names.iter().any(|name| file == FilePath::new(name))
+}
+
 impl Task for ExportDefinitions {
     const NAME: &'static str = "export_definitions";
     const EXAMPLES: &'static [&'static str] = &[
@@ -93,7 +100,7 @@ impl Task for ExportDefinitions {
             }
         }
         let text = format!("{definitions:#}\n");
-        if is_standard(&self.file) {
+        if is_standard(&self.file) || is_standard_output(&self.file) {
             return output::print(&text);
         }
         let file = self.file.display();
@@ -163,19 +170,36 @@ fn leave_out_keys(definitions: &mut Value) -> Vec<String> {
     left
 }
 
-/// Writes a file that only its owner may read, completely or not at all.
+/// Writes a file: a regular one, which only its owner may read, completely or not at all. Where a
+/// symbolic link leads, the file there is replaced, not the link; devices and pipes are written to.
 #[allow(
     clippy::disallowed_methods,
     reason = "the command line writes what it was asked to"
 )]
 fn write(file: &FilePath, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".part");
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(&beside)?.write_all(text.as_bytes())?;
-    std::fs::rename(&beside, file)
+    options.write(true).mode(0o600);
+    let place = match std::fs::metadata(file) {
+        Ok(found) if !found.is_file() => return options.open(file)?.write_all(text.as_bytes()),
+        Ok(_) => std::fs::canonicalize(file)?,
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        // A link to what is not there yet makes it.
+        Err(_) if file.is_symlink() => {
+            return options.create(true).open(file)?.write_all(text.as_bytes());
+        }
+        Err(_) => file.to_owned(),
+    };
+    let mut beside = place.as_os_str().to_owned();
+    beside.push(".part");
+    let mut part = options.create(true).truncate(true).open(&beside)?;
+    let moved = part.write_all(text.as_bytes());
+    let moved = moved.and_then(|()| std::fs::rename(&beside, &place));
+    if moved.is_err() {
+        // What is left of it helps nobody; the error says what went wrong.
+        let _ = std::fs::remove_file(&beside);
+    }
+    moved
 }
 
 impl Task for ImportDefinitions {
@@ -266,6 +290,46 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// A temporary file was renamed over whatever was there: as root, `/dev/null` became a file.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "it is about files")]
+    fn links_are_followed_devices_written_to_and_files_replaced() {
+        let folder = std::env::temp_dir().join(format!("coroner-write-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let at = |name: &str| folder.join(name);
+        let read = |name: &str| std::fs::read_to_string(at(name)).unwrap();
+        let link = |to: &FilePath, name: &str| std::os::unix::fs::symlink(to, at(name)).unwrap();
+
+        write(&at("new"), "one").unwrap();
+        write(&at("new"), "two").unwrap();
+        assert_eq!(read("new"), "two");
+
+        link(&at("new"), "link");
+        write(&at("link"), "three").unwrap();
+        assert_eq!(read("new"), "three");
+        assert!(at("link").is_symlink());
+
+        link(&at("missing"), "dangling");
+        write(&at("dangling"), "four").unwrap();
+        assert_eq!(read("missing"), "four");
+        assert!(at("dangling").is_symlink());
+
+        link(FilePath::new("/dev/null"), "device");
+        write(&at("device"), "five").unwrap();
+        assert!(at("device").is_symlink());
+        assert!(!std::fs::metadata(at("device")).unwrap().is_file());
+
+        assert!(write(&folder, "six").is_err(), "a directory");
+        let left = std::fs::read_dir(&folder).unwrap();
+        let left = left.filter(|entry| {
+            let name = entry.as_ref().unwrap().file_name();
+            name.to_string_lossy().ends_with(".part")
+        });
+        assert_eq!(left.count(), 0);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn keys_that_rabbitmq_would_refuse_are_left_out_by_name() {

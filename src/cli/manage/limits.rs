@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Task, confirm, parse_object};
 use crate::cli::api::{Api, Path};
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::Output;
 
 /// Sets limits of a vhost: max-connections, max-queues
@@ -40,6 +40,11 @@ pub(super) struct ClearUserLimits {
 /// Sends one request for each limit, as the API requires.
 fn set(api: &Api, kind: &str, whose: &str, definition: &str) -> Result<(), Failure> {
     let limits = parse_object("the definition", definition)?;
+    if limits.as_object().is_some_and(serde_json::Map::is_empty) {
+        let what = "the definition names no limit: nothing was set";
+        return Err(Failure::new(FailureKind::Data, what)
+            .advise("it looks like '{\"max-connections\": 64}'"));
+    }
     for (name, value) in limits.as_object().into_iter().flatten() {
         api.put(&Path::of(&[kind, whose, name]), &json!({"value": value}))?;
     }

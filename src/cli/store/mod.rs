@@ -9,14 +9,14 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, Command};
 
 use self::look::LookError;
-use super::{EXIT_FAILURE, EXIT_USAGE, complain};
-use crate::store::{Depth, FileDisk, Missing, StoreError};
+use super::{EXIT_FAILURE, EXIT_USAGE, complain, output};
+use crate::store::{Depth, FileDisk, Missing, StoreError, has_store};
 
 /// Exit code of a check that found damage: `EX_DATAERR` of sysexits.
 const EXIT_DAMAGE: u8 = 65;
 
 const EXIT_CODES: &str = "Exit codes: 0 nothing is damaged, 65 something is, 1 the directory cannot be \
-looked at (in use, not there, written by a newer version), 64 bad usage.";
+looked at (in use, not there, without a store, written by a newer version), 64 bad usage.";
 
 /// The command `store` with its options.
 pub(super) fn command() -> Command {
@@ -70,6 +70,14 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     } else {
         Depth::Start
     };
+    // A check that finds nothing damaged is trusted: a wrong path must not pass for one.
+    if matches!(has_store(Path::new(directory)), Ok(false)) {
+        complain(&format_args!(
+            "data directory {directory}: there is no store in it; is it the one that 'coroner serve \
+             --data' was given?"
+        ));
+        return EXIT_FAILURE.into();
+    }
     let disk = FileDisk::enter(Path::new(directory), Missing::Refuse).map_err(StoreError::from);
     let findings = match disk
         .map_err(LookError::from)
@@ -95,14 +103,12 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
         _ if is_check => findings.check(),
         _ => findings.info(),
     };
-    say(&text);
+    if let Err(failure) = output::print(&text) {
+        complain(&failure);
+        return failure.exit_code();
+    }
     if is_check && findings.is_damaged() {
         return EXIT_DAMAGE.into();
     }
     ExitCode::SUCCESS
-}
-
-#[allow(clippy::print_stdout, reason = "the command line talks to people")]
-fn say(text: &str) {
-    print!("{text}");
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 use super::super::administration::Change;
 use super::super::http::Fields;
 use super::super::refusal::Refusal;
-use super::items;
+use super::{items, strangers};
 use crate::base::Name;
 use crate::broker::Command;
 
@@ -55,17 +55,17 @@ pub(super) struct Reading {
 }
 
 /// The field of one kind of items, and the function that reads one of them.
-type ItemReader = (&'static str, fn(&mut Reading, &Fields) -> Vec<Item>);
+pub(super) type ItemReader = (&'static str, fn(&mut Reading, &Fields) -> Vec<Item>);
 
 /// The kinds of items, in the order of their dependencies.
-const OF_A_BROKER: &[ItemReader] = &[
+pub(super) const OF_A_BROKER: &[ItemReader] = &[
     ("users", items::user),
     ("vhosts", items::vhost),
     ("permissions", items::permission),
     ("topic_permissions", items::topic_permission),
     ("global_parameters", items::global_parameter),
 ];
-const OF_A_VHOST: &[ItemReader] = &[
+pub(super) const OF_A_VHOST: &[ItemReader] = &[
     ("parameters", items::parameter),
     ("policies", items::policy),
     ("exchanges", items::exchange),
@@ -99,14 +99,18 @@ pub fn read(definitions: &Json, vhost: Option<&Name>) -> Result<Vec<Item>, Refus
         vhost: vhost.cloned(),
         left_out: BTreeSet::new(),
     };
-    let mut all = Vec::new();
+    let mut all: Vec<Item> = strangers::sections(definitions, vhost.is_some()).collect();
+    let mut count = 0;
     let of_a_broker = if vhost.is_none() { OF_A_BROKER } else { &[] };
     for (field, read) in of_a_broker.iter().chain(OF_A_VHOST) {
         for fields in listed(definitions, field)? {
-            all.extend(read(&mut reading, &fields).into_iter().map(bounded));
+            let mut items = read(&mut reading, &fields);
+            count += items.len();
+            items.extend(strangers::of_item(field, &fields, &items));
+            all.extend(items.into_iter().map(bounded));
         }
     }
-    if all.len() > ITEMS_MAX {
+    if count > ITEMS_MAX {
         let why = format!("definitions have at most {ITEMS_MAX} items");
         return Err(Refusal::bad_request(why));
     }

@@ -73,8 +73,8 @@ pub(super) fn user(_: &mut Reading, fields: &Fields) -> Vec<Item> {
                         .collect(),
                 ),
                 limits: Some(UserLimits {
-                    connections_max: limit(&limits, "max-connections")?,
-                    sessions_max: limit(&limits, "max-channels")?,
+                    connections_max: user_limit(&limits, "max-connections")?,
+                    sessions_max: user_limit(&limits, "max-channels")?,
                 }),
             },
         }))
@@ -122,11 +122,33 @@ pub(super) fn vhost(_: &mut Reading, fields: &Fields) -> Vec<Item> {
         what: what.clone(),
         step,
     }];
+    items.extend(limits_of_vhost(fields));
     items.extend(unsupported.map(|why| Item {
         what,
         step: Err(Problem::Unsupported(why)),
     }));
     items
+}
+
+/// The limits that stand in a vhost; an export of RabbitMQ has them as a parameter.
+fn limits_of_vhost(fields: &Fields) -> Option<Item> {
+    let what = format!("limits of vhost '{}'", shown(fields, "name"));
+    let step = match fields.get("limits")? {
+        Json::Object(limits) if limits.is_empty() => return None,
+        Json::Array(limits) if limits.is_empty() => return None,
+        Json::Object(limits) => name(fields, "name")
+            .and_then(|vhost| vhost_limits(vhost, &Fields::from_map(limits.clone()))),
+        _ => Err(Problem::Unsupported("they are not an object".to_owned())),
+    };
+    Some(Item { what, step })
+}
+
+fn vhost_limits(vhost: Name, value: &Fields) -> Read<ImportStep> {
+    let limits = VhostLimits {
+        connections_max: limit(value, "max-connections")?,
+        queues_max: limit(value, "max-queues")?,
+    };
+    Ok(ImportStep::Change(Change::VhostLimitsPut { vhost, limits }))
 }
 
 pub(super) fn permission(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
@@ -190,16 +212,7 @@ pub(super) fn parameter(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
     };
     match &*component {
         OPERATOR_POLICY => policy_items(&vhost, true, &Name::from(&*called), &value),
-        VHOST_LIMITS => {
-            let limits = || -> Read<ImportStep> {
-                let limits = VhostLimits {
-                    connections_max: limit(&value, "max-connections")?.map(u64::from),
-                    queues_max: limit(&value, "max-queues")?.map(u64::from),
-                };
-                Ok(ImportStep::Change(Change::VhostLimitsPut { vhost, limits }))
-            };
-            one(what, limits())
-        }
+        VHOST_LIMITS => one(what, vhost_limits(vhost, &value)),
         _ => one(
             what,
             Err(Problem::Unsupported(format!(
@@ -315,8 +328,14 @@ pub(super) fn queue(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
         let (vhost, called) = (reading.vhost(fields)?, name(fields, "name")?);
         let arguments = fields.arguments("arguments")?;
         let kind = arguments.iter().find(|(key, _)| *key == "x-queue-type");
-        if let Some((_, Value::String(kind))) = kind
-            && !QUEUE_TYPES.contains(&&**kind)
+        let kind = match kind {
+            Some((_, Value::String(kind))) => Some(kind.as_str()),
+            Some(_) => None,
+            // Beside the argument it says the same.
+            None => fields.get("type").and_then(Json::as_str),
+        };
+        if let Some(kind) = kind
+            && !QUEUE_TYPES.contains(&kind)
         {
             reading.left_out.insert((vhost, true, called));
             let why = format!("queues of type '{kind}' are not supported");
@@ -431,15 +450,14 @@ fn words(fields: &Fields, field: &str) -> Read<Vec<String>> {
 }
 
 /// Reads a limit; a negative one means none (as RabbitMQ).
-fn limit(fields: &Fields, field: &str) -> Read<Option<u32>> {
-    let Some(limit) = fields.integer(field)? else {
-        return Ok(None);
-    };
-    if limit < 0 {
-        return Ok(None);
-    }
-    let limit = u32::try_from(limit);
-    limit
-        .map(Some)
-        .map_err(|_| Problem::Wrong(format!("the field '{field}' is too large")))
+fn limit(fields: &Fields, field: &str) -> Read<Option<u64>> {
+    let limit = fields.integer(field)?;
+    Ok(limit.and_then(|limit| u64::try_from(limit).ok()))
+}
+
+/// Reads a limit of a user.
+fn user_limit(fields: &Fields, field: &str) -> Read<Option<u32>> {
+    let limit = limit(fields, field)?.map(u32::try_from).transpose();
+    let max = u32::MAX;
+    limit.map_err(|_| Problem::Wrong(format!("the field '{field}' is larger than {max}")))
 }

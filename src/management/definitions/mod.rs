@@ -4,6 +4,7 @@
 mod export;
 mod import;
 mod items;
+mod strangers;
 #[cfg(test)]
 mod tests;
 

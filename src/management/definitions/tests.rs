@@ -117,16 +117,80 @@ fn definitions_of_a_vhost_go_into_the_one_that_is_named() {
         "queues": [{"name": "q"}],
     });
     let found = outcomes(&definitions, Some("here"));
+    let told = |what: &str, outcome: &str| (what.to_owned(), outcome.to_owned());
     assert_eq!(
         found,
-        [(
-            "queue 'q' in vhost 'here'".to_owned(),
-            "command in here".to_owned()
-        )]
+        [
+            told(
+                "section 'users'",
+                "unsupported: it belongs to a whole broker, and is not imported into one vhost"
+            ),
+            told("queue 'q' in vhost 'here'", "command in here"),
+        ]
     );
     assert!(read(&definitions, None).is_err(), "which vhost?");
     let broker = json!({"rabbitmq_definition_format": "cluster"});
     assert!(read(&broker, Some(&Name::from("v"))).is_err());
+}
+
+/// They were dropped without a word.
+#[test]
+fn sections_and_fields_that_are_not_taken_over_are_named_and_refuse_nothing() {
+    let definitions = json!({
+        "rabbitmq_version": "4.2.0",
+        "original_cluster_name": "rabbit@here",
+        "qeues": [5],
+        "topology": {"of": "later"},
+        "later": [],
+        "vhosts": [
+            {"name": "v", "tracing": true, "limits": {"max-queues": 7}, "metadata": {
+                "description": "", "protected_from_deletion": true,
+            }},
+            {"name": "w", "tracing": false, "limits": [], "metadata": {
+                "protected_from_deletion": false,
+            }},
+        ],
+        "users": [{"name": "u", "limits": {"max-connection": 7}}],
+        "queues": [
+            {"vhost": "v", "name": "q", "durabel": true, "type": "classic", "exclusive": false},
+            {"vhost": "v", "name": "events", "type": "stream"},
+        ],
+    });
+    let found = outcomes(&definitions, None);
+    let found: Vec<(&str, &str)> = found
+        .iter()
+        .map(|(what, told)| (&**what, &**told))
+        .collect();
+    let expect = [
+        (
+            "section 'qeues'",
+            "unsupported: it is not known (did you mean 'queues'?)",
+        ),
+        ("section 'topology'", "unsupported: it is not known"),
+        ("user 'u'", "change"),
+        (
+            "user 'u'",
+            "unsupported: the field 'limits.max-connection' (did you mean 'max-connections'?) is not \
+             supported",
+        ),
+        ("vhost 'v'", "change"),
+        ("limits of vhost 'v'", "change"),
+        (
+            "vhost 'v'",
+            "unsupported: the fields 'tracing', 'metadata.protected_from_deletion' are not supported",
+        ),
+        ("vhost 'w'", "change"),
+        ("queue 'q' in vhost 'v'", "command in v"),
+        (
+            "queue 'q' in vhost 'v'",
+            "unsupported: the field 'durabel' (did you mean 'durable'?) is not supported",
+        ),
+        (
+            "queue 'events' in vhost 'v'",
+            "unsupported: queues of type 'stream' are not supported",
+        ),
+    ];
+    assert_eq!(found, expect);
 }
 
 #[test]

@@ -91,11 +91,7 @@ impl EventsAsked {
                 reason: reason.transpose()?,
             },
             since: since.transpose()?,
-            follow: match query.get("follow") {
-                None | Some("false") => false,
-                Some("true") => true,
-                Some(_) => return Err(one_of("follow", &["true", "false"])),
-            },
+            follow: query.flag("follow")?,
         })
     }
 }

@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::json::reading;
 use super::json::value::from_json;
 use crate::base::limits::HTTP_JSON_VALUES_MAX;
-use crate::base::{Charge, Gauge, Name};
+use crate::base::{Charge, Gauge, Name, nearest};
 use crate::wire::Value;
 
 /// Parses a body of at most `values_max` values; none if it is empty. Its memory is added to the
@@ -81,11 +81,35 @@ impl Fields {
     pub fn allow(&self, names: &[&str]) -> Result<(), Failure> {
         match self.0.keys().find(|name| !names.contains(&name.as_str())) {
             None => Ok(()),
-            Some(name) => Err(Failure::bad_request(format!(
-                "the field '{name}' is not known; known are {}",
-                names.join(", ")
-            ))),
+            Some(name) => {
+                let meant = nearest(name, names.iter().copied());
+                let meant =
+                    meant.map_or_else(String::new, |meant| format!("; did you mean '{meant}'?"));
+                Err(Failure::bad_request(format!(
+                    "the field '{name}' is not known; known are {}{meant}",
+                    names.join(", ")
+                )))
+            }
         }
+    }
+
+    /// Refuses a field whose name is one of these, mistyped; the failure names both. RabbitMQ's clients
+    /// send fields that its routes ignore, so others pass.
+    pub fn refuse_mistyped(&self, known: &[&str]) -> Result<(), Failure> {
+        let mut meant = self.0.keys().filter_map(|name| {
+            let meant = nearest(name, known.iter().copied())?;
+            Some((name, meant))
+        });
+        meant.next().map_or(Ok(()), |(name, meant)| {
+            Err(Failure::bad_request(format!(
+                "the field '{name}' is not known; did you mean '{meant}'?"
+            )))
+        })
+    }
+
+    /// The names of all fields.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
     }
 
     /// A boolean; also as a text (as RabbitMQ).

@@ -84,8 +84,14 @@ impl Listing {
                 size: size.unwrap_or(PAGE_SIZE_DEFAULT),
             }),
         };
+        // Forms send what is not filled in as empty.
+        let flag = |name| match query.get(name) {
+            Some("") => Ok(false),
+            _ => query.flag(name),
+        };
+        let (is_pattern, descending) = (flag("use_regex")?, flag("sort_reverse")?);
         let name = match query.get("name").filter(|name| !name.is_empty()) {
-            Some(name) if query.is_true("use_regex") => {
+            Some(name) if is_pattern => {
                 let pattern = Pattern::of_search(name);
                 Some(Wanted::Matching(pattern.map_err(|error| {
                     Failure::bad_request(format!("Pagination parameters are invalid: {error}"))
@@ -104,7 +110,7 @@ impl Listing {
             // Without pages, RabbitMQ ignores names.
             name: name.filter(|_| page.is_some()),
             sort: sort.map(str::to_owned),
-            descending: query.is_true("sort_reverse"),
+            descending,
             columns,
         })
     }

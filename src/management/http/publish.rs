@@ -21,6 +21,23 @@ pub struct Publication {
     pub payload: Vec<u8>,
 }
 
+/// The properties of a message of AMQP 0-9-1, as RabbitMQ names them.
+const PROPERTIES: [&str; 14] = [
+    "content_type",
+    "content_encoding",
+    "headers",
+    "delivery_mode",
+    "priority",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "timestamp",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+];
 /// Prefix of the headers of RabbitMQ that become annotations.
 const PREFIX: &str = "x-";
 /// Further routing keys: RabbitMQ's header, and the annotation.
@@ -55,6 +72,7 @@ impl Publication {
                 return Err(Failure::bad_request(why));
             }
         };
+        properties.refuse_mistyped(&PROPERTIES)?;
         Ok(Self {
             routing_key: Name::from(routing_key),
             payload: encode(&properties, &data)?,
@@ -118,12 +136,20 @@ type Headers = (Vec<(String, Value)>, Vec<(Value, Value)>);
 fn headers(properties: &Fields) -> Result<Headers, Failure> {
     let mut annotations = Vec::new();
     let mut application = Vec::new();
+    let given = properties.arguments("headers")?;
+    let has_header = |wanted: &str| given.iter().any(|(name, _)| &**name == wanted);
     for (property, annotation) in [("type", "x-basic-type"), ("app_id", "x-basic-app-id")] {
         if let Some(text) = properties.text(property)? {
+            if has_header(annotation) {
+                return Err(twice(&format!("the property '{property}'"), annotation));
+            }
             annotations.push((annotation.to_owned(), Value::string(text)));
         }
     }
-    for (name, value) in properties.arguments("headers")? {
+    if has_header(CC.0) && has_header(CC.1) {
+        return Err(twice(&format!("the header '{}'", CC.0), CC.1));
+    }
+    for (name, value) in given {
         if &*name == CC.0 {
             annotations.push((CC.1.to_owned(), value));
         } else if name.starts_with(PREFIX) {
@@ -151,7 +177,13 @@ fn properties_section(properties: &Fields) -> Result<Vec<Value>, Failure> {
     let user_id = properties.text("user_id")?;
     let user_id = user_id.map(|user| Value::Binary(user.as_bytes().to_vec().into()));
     let seconds = properties.integer("timestamp")?;
-    let created = seconds.map(|seconds| Value::Timestamp(seconds.saturating_mul(1000)));
+    let takes = "seconds since 1970 that milliseconds can tell, at most 9223372036854775";
+    let created = seconds.map(|seconds| {
+        let ms = seconds.checked_mul(1000);
+        ms.map(Value::Timestamp)
+            .ok_or_else(|| bad("timestamp", takes))
+    });
+    let created = created.transpose()?;
     Ok(vec![
         text("message_id")?,
         user_id.unwrap_or(Value::Null),
@@ -166,6 +198,70 @@ fn properties_section(properties: &Fields) -> Result<Vec<Value>, Failure> {
     ])
 }
 
+/// Two of them become one annotation, and a map has each key once. [AMQP 1.6.23]
+fn twice(one: &str, annotation: &str) -> Failure {
+    Failure::bad_request(format!(
+        "{one} and the header '{annotation}' are the same annotation: give one of them"
+    ))
+}
+
 fn bad(property: &str, takes: &str) -> Failure {
     Failure::bad_request(format!("the property '{property}' must be {takes}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(properties: &Json) -> Result<Publication, String> {
+        let body = json!({
+            "properties": properties, "routing_key": "q", "payload": "", "payload_encoding": "string",
+        });
+        let fields = Fields::parse(body.to_string().as_bytes()).unwrap();
+        Publication::of(&fields).map_err(|failure| failure.reason)
+    }
+
+    /// Both were written, so that the map of annotations had a key twice.
+    #[test]
+    fn a_property_and_a_header_that_are_one_annotation_are_refused_together() {
+        for (properties, one, annotation) in [
+            (
+                json!({"type": "a", "headers": {"x-basic-type": "b"}}),
+                "the property 'type'",
+                "x-basic-type",
+            ),
+            (
+                json!({"app_id": "a", "headers": {"x-basic-app-id": "b"}}),
+                "the property 'app_id'",
+                "x-basic-app-id",
+            ),
+            (
+                json!({"headers": {"CC": ["a"], "x-cc": ["b"]}}),
+                "the header 'CC'",
+                "x-cc",
+            ),
+        ] {
+            let says = format!(
+                "{one} and the header '{annotation}' are the same annotation: give one of them"
+            );
+            assert_eq!(read(&properties), Err(says));
+        }
+        assert!(
+            read(&json!({"type": "a", "headers": {"x-cc": ["b"], "x-basic-app-id": "c"}})).is_ok()
+        );
+    }
+
+    /// It was cut to the last time that can be told.
+    #[test]
+    fn a_timestamp_that_milliseconds_cannot_tell_is_refused() {
+        let last = i64::MAX / 1_000;
+        assert!(read(&json!({ "timestamp": last })).is_ok());
+        let refused = read(&json!({ "timestamp": last + 1 })).unwrap_err();
+        assert!(
+            refused.contains("'timestamp'") && refused.contains(&last.to_string()),
+            "{refused}"
+        );
+    }
 }

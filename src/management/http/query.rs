@@ -6,6 +6,10 @@ use percent_encoding::percent_decode_str;
 
 use super::failure::Failure;
 use crate::base::limits::{HTTP_QUERY_BYTES_MAX, HTTP_QUERY_PARAMETERS_MAX};
+use crate::base::nearest;
+
+/// Characters of a value that a failure repeats, at most.
+const SHOWN_CHARS_MAX: usize = 64;
 
 /// The parameters behind the `?` of a request. [RFC 3986 3.4]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -56,9 +60,32 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Whether a parameter is true.
-    pub fn is_true(&self, name: &str) -> bool {
-        self.get(name) == Some("true")
+    /// A parameter that is `true` or `false`; false without it. Everything else is refused: what
+    /// guards a deletion must not be taken for absent.
+    pub fn flag(&self, name: &str) -> Result<bool, Failure> {
+        match self.get(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => {
+                let shown: String = other.chars().take(SHOWN_CHARS_MAX).collect();
+                let shown = shown.escape_debug();
+                let why = format!("the parameter '{name}' must be true or false, not '{shown}'");
+                Err(Failure::bad_request(why))
+            }
+        }
+    }
+
+    /// Refuses a parameter whose name is one of these, mistyped. Others are ignored (as RabbitMQ).
+    pub fn refuse_mistyped(&self, known: &[&str]) -> Result<(), Failure> {
+        let mut meant = self.pairs().filter_map(|(name, _)| {
+            let meant = nearest(name, known.iter().copied())?;
+            Some((name, meant))
+        });
+        meant.next().map_or(Ok(()), |(name, meant)| {
+            Err(Failure::bad_request(format!(
+                "the parameter '{name}' is not known; did you mean '{meant}'?"
+            )))
+        })
     }
 }
 

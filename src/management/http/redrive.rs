@@ -212,6 +212,7 @@ pub fn forecast(forecast: &RedriveForecast) -> Json {
             "not_allowed": forecast.not_allowed,
             "same_queue": forecast.same_queue,
         },
+        "left": forecast.left,
         "sample": sample.collect::<Vec<_>>(),
         "warnings": forecast.warnings,
     })

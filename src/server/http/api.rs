@@ -432,6 +432,14 @@ impl Call<'_> {
         Fields::of_body(self.take_body())
     }
 
+    /// Takes the fields of the body of a route that RabbitMQ has: it ignores strange ones, which its
+    /// clients send, but none of these is mistyped.
+    pub(super) fn fields_such_as(&self, known: &[&str]) -> Result<Fields, Failure> {
+        let fields = self.fields()?;
+        fields.refuse_mistyped(known)?;
+        Ok(fields)
+    }
+
     /// The vhosts whose objects the user sees in listings, by name.
     pub(super) fn visible_vhosts(&self) -> Vec<Arc<Vhost>> {
         let sees_all = self.identity.is_monitor();

@@ -41,7 +41,8 @@ const BROWSE_PARAMETERS: &[&str] = &["count", "from", "state", "encoding", "trun
 
 /// `POST /api/exchanges/VHOST/NAME/publish`.
 pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = call.fields()?;
+    let known = ["properties", "routing_key", "payload", "payload_encoding"];
+    let fields = call.fields_such_as(&known)?;
     let exchange = exchange_name(call, "name");
     let registry = call.shared.node.environment.registry();
     let vhost = call.params.get("vhost");
@@ -209,7 +210,7 @@ pub(super) async fn aliveness(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `POST /api/queues/VHOST/NAME/get`.
 pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = call.fields()?;
+    let fields = call.fields_such_as(&["ackmode", "count", "encoding", "truncate"])?;
     fields.require(&["ackmode", "count", "encoding"])?;
     let outcome = match fields.text("ackmode")?.unwrap_or_default() {
         "ack_requeue_false" => Outcome::Accepted,

@@ -29,7 +29,7 @@ pub(super) fn exchange_name(call: &Call<'_>, param: &str) -> Name {
 
 /// `PUT /api/queues/VHOST/NAME`.
 pub(super) async fn put_queue(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = call.fields()?;
+    let fields = call.fields_such_as(&["durable", "auto_delete", "exclusive", "arguments"])?;
     let body = QueueBody {
         durable: fields.flag("durable", false)?,
         // A queue cannot be exclusive to a connection that ends with the answer.
@@ -49,9 +49,10 @@ pub(super) async fn put_queue(call: &Call<'_>) -> Result<Reply, Failure> {
 /// `DELETE /api/queues/VHOST/NAME`.
 pub(super) async fn delete_queue(call: &Call<'_>) -> Result<Reply, Failure> {
     let name = call.params.get("name");
+    call.query.refuse_mistyped(&["if-unused", "if-empty"])?;
     let only = DeleteIf {
-        unused: call.query.is_true("if-unused"),
-        empty: call.query.is_true("if-empty"),
+        unused: call.query.flag("if-unused")?,
+        empty: call.query.flag("if-empty")?,
     };
     call.operate(|operations| {
         operations.queue(&name)?;
@@ -98,7 +99,8 @@ pub(super) fn exchange(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `PUT /api/exchanges/VHOST/NAME`.
 pub(super) async fn put_exchange(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = call.fields()?;
+    let known = ["type", "durable", "auto_delete", "internal", "arguments"];
+    let fields = call.fields_such_as(&known)?;
     let body = ExchangeBody {
         kind: Name::from(fields.text("type")?.unwrap_or("direct")),
         durable: fields.flag("durable", false)?,
@@ -118,8 +120,9 @@ pub(super) async fn put_exchange(call: &Call<'_>) -> Result<Reply, Failure> {
 /// `DELETE /api/exchanges/VHOST/NAME`.
 pub(super) async fn delete_exchange(call: &Call<'_>) -> Result<Reply, Failure> {
     let name = exchange_name(call, "name");
+    call.query.refuse_mistyped(&["if-unused"])?;
     let only = DeleteIf {
-        unused: call.query.is_true("if-unused"),
+        unused: call.query.flag("if-unused")?,
         empty: false,
     };
     call.operate(|operations| {
@@ -244,7 +247,7 @@ async fn find_bindings(call: &Call<'_>, of: BindingsOf) -> Result<Vec<Binding>, 
 
 /// `POST /api/bindings/VHOST/e/SOURCE/q/DESTINATION` and its variants.
 pub(super) async fn bind(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = call.fields()?;
+    let fields = call.fields_such_as(&["routing_key", "arguments"])?;
     let body = BindingBody {
         source: source(call),
         destination: destination(call)?,

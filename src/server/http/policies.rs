@@ -56,6 +56,7 @@ pub(super) async fn put_fields(
     operator: bool,
     fields: &Fields,
 ) -> Result<Reply, Failure> {
+    fields.refuse_mistyped(&["pattern", "definition", "priority", "apply-to"])?;
     fields.require(&["pattern", "definition"])?;
     let name = call.params.get("name");
     let pattern = fields.text("pattern")?.unwrap_or_default().to_owned();

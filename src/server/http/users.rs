@@ -10,6 +10,7 @@ use super::reply::Reply;
 use super::work::failed;
 use crate::access::{Password, Tag, UserLimits};
 use crate::base::Name;
+use crate::broker::Warning;
 use crate::broker::registry::{Registry, VhostLimits};
 use crate::management::http::json::users;
 use crate::management::http::{Failure, Listing};
@@ -72,9 +73,27 @@ pub(super) async fn remove(call: &Call<'_>, change: Change) -> Result<Reply, Fai
     Ok(Reply::Done)
 }
 
+/// What RabbitMQ does with a vhost that has these, and Coroner does not.
+const PROTECTED: &str = "protected_from_deletion";
+const TRACING: &str = "tracing";
+
 /// `PUT /api/vhosts/VHOST`.
 pub(super) async fn put_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = call.fields()?;
+    let known = [
+        "description",
+        "tags",
+        "default_queue_type",
+        PROTECTED,
+        TRACING,
+    ];
+    let fields = call.fields_such_as(&known)?;
+    let mut warnings = Vec::new();
+    for name in [PROTECTED, TRACING] {
+        if fields.flag(name, false)? {
+            let setting = Name::from(name);
+            warnings.push(Warning::Unsupported { setting });
+        }
+    }
     let text = |name| fields.text(name).map(|text| text.map(str::to_owned));
     let tags = fields.words("tags")?;
     let vhost = VhostChange {
@@ -85,7 +104,11 @@ pub(super) async fn put_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
         creator: Some(call.identity.name.clone()).filter(|_| call.identity.grant.is_none()),
     };
     let name = call.params.get("vhost");
-    change(call, Change::VhostPut { name, vhost }).await
+    let created = call
+        .admin()
+        .change(Change::VhostPut { name, vhost })
+        .await?;
+    Ok(Reply::Stored { created, warnings })
 }
 
 /// `DELETE /api/vhosts/VHOST`.
@@ -121,7 +144,8 @@ pub(super) fn user(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `PUT /api/users/USER`.
 pub(super) async fn put_user(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = call.fields()?;
+    let known = ["password", "password_hash", "hashing_algorithm", "tags"];
+    let fields = call.fields_such_as(&known)?;
     let Some(tags) = fields.words("tags")? else {
         return Err(Failure::bad_request("tags_not_present"));
     };
@@ -159,7 +183,7 @@ pub(super) async fn delete_user(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `POST /api/users/bulk-delete`.
 pub(super) async fn delete_users(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = call.fields()?;
+    let fields = call.fields_such_as(&["users"])?;
     for name in fields.words("users")?.unwrap_or_default() {
         let name = Name::from(&*name);
         let known = call
@@ -279,7 +303,7 @@ fn known(
 
 /// `PUT /api/permissions/VHOST/USER`.
 pub(super) async fn put_permissions(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = call.fields()?;
+    let fields = call.fields_such_as(&["configure", "write", "read"])?;
     fields.require(&["configure", "write", "read"])?;
     let text = |name| {
         fields
@@ -321,7 +345,7 @@ pub(super) async fn delete_permissions(call: &Call<'_>) -> Result<Reply, Failure
 
 /// `PUT /api/topic-permissions/VHOST/USER`.
 pub(super) async fn put_topic_permissions(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = call.fields()?;
+    let fields = call.fields_such_as(&["exchange", "write", "read"])?;
     fields.require(&["exchange", "write", "read"])?;
     let text = |name| fields.text(name).map(Option::unwrap_or_default);
     let permissions = Change::TopicPermissionsPut {
@@ -430,7 +454,12 @@ pub(super) async fn put_user_limit(call: &Call<'_>) -> Result<Reply, Failure> {
     let Some(value) = value else {
         return delete_user_limit(call).await;
     };
-    let value = u32::try_from(value).unwrap_or(u32::MAX);
+    let value = u32::try_from(value).map_err(|_| {
+        let (name, max) = (call.params.get("limit"), u32::MAX);
+        Failure::bad_request(format!(
+            "the limit '{name}' of a user is at most {max}, not {value}; -1 lifts it"
+        ))
+    })?;
     let mut limits = UserLimits::default();
     match which {
         UserLimit::Connections => limits.connections_max = Some(value),

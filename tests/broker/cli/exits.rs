@@ -29,6 +29,26 @@ const ANSWERS: &[Answer] = &[
         404,
         r#"{"error":"Object Not Found","reason":"Not Found"}"#,
     ),
+    (
+        "GET /api/policies/vright",
+        401,
+        r#"{"error":"not_authorised","reason":"User can not be found in this virtual host"}"#,
+    ),
+    (
+        "GET /api/policies/vwhy",
+        404,
+        r#"{"error":"Object Not Found","reason":"there is no node 'n'"}"#,
+    ),
+    (
+        "POST /api/queues/%2F/other/messages.jsonl",
+        409,
+        r#"{"error":"conflict","reason":"import 'move' fills queue 'first'"}"#,
+    ),
+    (
+        "POST /api/queues/%2F/gone/messages.jsonl",
+        404,
+        r#"{"error":"not_found","reason":"queue_not_found"}"#,
+    ),
     ("GET /api/policies/v500", 500, "<html>"),
     ("GET /api/policies/v503", 503, r#"{"reason":"stopping"}"#),
     ("GET /api/policies/v302", 302, ""),
@@ -52,7 +72,16 @@ fn run(arguments: &[&str]) -> Output {
 #[case(&["list_policies", "-p", "v401"], 77, "--username and --password")]
 #[case(&["list_policies", "-p", "v403"], 77, "Not administrator")]
 #[case(&["list_policies", "-p", "v404"], 66, "there is no vhost 'v404'")]
-#[case(&["list_policies", "-p", "v500"], 70, "it failed")]
+#[case(&["list_policies", "-p", "vright"], 77, ": User can not be found in this virtual host\n  the user may")]
+#[case(&["list_policies", "-p", "vwhy"], 66, ": there is no node 'n'\n")]
+#[case(&["list_policies", "-p", "v500"], 70, "it failed: <html>")]
+#[case(&["list_policies", "-p", ""], 64, "the name of the vhost is empty")]
+#[case(&["delete_queue", ""], 64, "the name of the queue is empty")]
+#[case(&["delete_user", ""], 64, "the name of the user is empty")]
+#[case(&["declare", "queue", "name="], 64, "the name of the queue is empty")]
+#[case(&["set_vhost_limits", "{}"], 65, "names no limit: nothing was set")]
+#[case(&["set_user_limits", "u", "{}"], 65, "names no limit: nothing was set")]
+#[case(&["import_messages", "gone", "/dev/null"], 66, ": there is no queue 'gone' in vhost '/' (queue_not_found)\n")]
 #[case(&["list_policies", "-p", "v503"], 69, "stopping")]
 #[case(&["list_policies", "-p", "v302"], 76, "is this the HTTP API of a broker?")]
 #[case(&["list_policies", "-p", "vtext"], 76, "not understood")]
@@ -82,6 +111,28 @@ fn a_failure_has_its_code_and_says_what_to_do(
         text(&output.stdout),
         "",
         "nothing but results goes to standard output"
+    );
+}
+
+/// A refused import said that the same command goes on where it was, which is refused again.
+#[test]
+fn an_import_that_is_refused_does_not_advise_to_try_it_again() {
+    let recorder = Recorder::start(ANSWERS);
+    let import = [
+        "import_messages",
+        "other",
+        "-",
+        "--id",
+        "move",
+        "--url",
+        &recorder.url,
+    ];
+    let output = coroner(&import, "{}\n");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(65), "{told}");
+    assert!(
+        told.ends_with(": refused: import 'move' fills queue 'first'\n"),
+        "{told}"
     );
 }
 

@@ -261,6 +261,10 @@ fn commands_about_vhosts_and_the_broker_send_these_requests(
     &[r#"POST /api/queues/%2F/q/get {"ackmode":"reject_requeue_true","count":3,"encoding":"auto","truncate":50000}"#],
 )]
 #[case(
+    &["deaths", "q", "--count", "3", "--state", "delayed"],
+    &["GET /api/queues/%2F/q/messages?from=0&count=3&truncate=200&state=delayed"]
+)]
+#[case(
     &["deaths", "q", "--count", "3"],
     &["GET /api/queues/%2F/q/messages?from=0&count=3&truncate=200"],
 )]

@@ -260,10 +260,40 @@ fn what_left_the_queue_is_suspected_no_more() {
         name: Name::from("q"),
         with_dead_pending: false,
     }));
+    // It was stale until a consumer came.
+    assert_eq!(s.core.queue("q").unwrap().details().suspects, 0);
     s.publish_all("q", &["d", "e", "f", "g"]);
     let id = consumer(&mut s, 11, 11, 10);
     assert_eq!(bodies(&s.taken(id)), ["d", "e", "f", "g"]);
     assert_eq!(s.core.queue("q").unwrap().details().suspects, 0);
+}
+
+/// Without a consumer nobody looked, and the dead were told as suspects.
+#[test]
+fn what_died_in_the_queue_or_was_discarded_is_suspected_no_more() {
+    for strategy in ["at-most-once", "at-least-once"] {
+        let mut s = isolating();
+        s.publish_all("q", &["a", "b", "c", "d"]);
+        let lost = consumer(&mut s, 10, 10, 10);
+        assert_eq!(s.taken(lost).len(), 4);
+        lose(&mut s, 10);
+        let suspects = |s: &Scenario| s.core.queue("q").unwrap().details().suspects;
+        assert_eq!(suspects(&s), 4);
+        s.apply(Command::Queue(QueueCommand::Discard {
+            connection: None,
+            name: Name::from("q"),
+            position: Position(1),
+        }));
+        assert_eq!(suspects(&s), 3);
+        let shorter = [
+            ("poison-isolation", Value::Bool(true)),
+            ("max-length", number(1)),
+            ("dead-letter-strategy", text(strategy)),
+        ];
+        s.set_policy(false, "p", ("^q$", "queues"), &shorter);
+        assert_eq!(s.counts("q").0, 1, "{strategy}");
+        assert_eq!(suspects(&s), 1, "{strategy}");
+    }
 }
 
 #[test]

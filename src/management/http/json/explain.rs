@@ -76,6 +76,7 @@ fn now(now: &Whereabouts) -> Json {
         "position": now.position.to_string(),
         "state": now.state,
         "since": now.since,
+        "delayed_until": now.delayed_until,
         "ahead": now.ahead,
         "failures": now.failures,
         "consumers": now.consumers,

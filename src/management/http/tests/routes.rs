@@ -41,9 +41,55 @@ fn queries_are_decoded() {
     let query = Query::parse("page=1&name=a%2Bb+c&use_regex=true&flag").unwrap();
     assert_eq!(query.get("page"), Some("1"));
     assert_eq!(query.get("name"), Some("a+b c"));
-    assert!(query.is_true("use_regex"));
+    assert_eq!(query.flag("use_regex"), Ok(true));
     assert_eq!(query.get("flag"), Some(""));
     assert_eq!(query.get("sort"), None);
+}
+
+/// `?if-empty=1` was read as absent, and the queue deleted with its messages.
+#[test]
+fn a_truth_that_is_not_understood_is_not_taken_for_absent() {
+    let flag = |text: &str| Query::parse(text).unwrap().flag("if-empty");
+    assert_eq!(flag("if-empty=true"), Ok(true));
+    assert_eq!(flag("if-empty=false"), Ok(false));
+    assert_eq!(flag("if-unused=true"), Ok(false));
+    for text in [
+        "=1", "=yes", "=TRUE", "=True", "=", "", "=on", "=0", "=true%20",
+    ] {
+        let refused = flag(&format!("if-empty{text}")).expect_err(text);
+        assert_eq!(refused.status, 400, "{text}");
+        let expect = "the parameter 'if-empty' must be true or false, not '";
+        assert!(refused.reason.starts_with(expect), "{}", refused.reason);
+    }
+}
+
+#[test]
+fn a_mistyped_parameter_is_refused_and_a_strange_one_is_not() {
+    let check = |text: &str| {
+        let query = Query::parse(text).unwrap();
+        query.refuse_mistyped(&["if-empty", "if-unused"])
+    };
+    for text in [
+        "",
+        "if-empty=true&if-unused=true",
+        "vhost=v&name=q",
+        "if-empty=1",
+    ] {
+        assert_eq!(check(text), Ok(()), "{text}");
+    }
+    for (text, meant) in [
+        (
+            "if_empty=true",
+            "'if_empty' is not known; did you mean 'if-empty'?",
+        ),
+        (
+            "vhost=v&ifUnused=true",
+            "'ifUnused' is not known; did you mean 'if-unused'?",
+        ),
+    ] {
+        let refused = check(text).expect_err(text);
+        assert!(refused.reason.ends_with(meant), "{}", refused.reason);
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ async fn act(visit: &Visit<'_>, action: &str, fields: &Query) -> Result<String, 
     match action {
         "redrive-one" => redrive_one(visit).await,
         "redrive" => {
-            let asked = asked(visit);
+            let asked = asked(visit)?;
             start(visit, asked.vhost.raw(), body(&asked)?).await
         }
         "pause" => steer(visit, "pause", "paused").await,
@@ -179,7 +179,7 @@ fn texts(fields: &Query, names: &[&str]) -> Value {
 
 /// Checks that somebody said to be sure.
 fn sure(fields: &Query) -> Result<(), Failure> {
-    if fields.is_true("sure") {
+    if fields.flag("sure")? {
         return Ok(());
     }
     Err(Failure::bad_request(

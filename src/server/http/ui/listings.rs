@@ -28,7 +28,7 @@ const REDRIVES: &str = "page=1&page_size=500";
 
 /// `/ui/queues`.
 pub(super) async fn queues(visit: &Visit<'_>) -> Result<Queues, Failure> {
-    let search = search(visit, "/ui/queues");
+    let search = search(visit, "/ui/queues")?;
     let page = visit.query.get("page").unwrap_or("1");
     let path = match search.vhost.raw() {
         "" => "/api/queues".to_owned(),
@@ -49,16 +49,16 @@ pub(super) async fn queues(visit: &Visit<'_>) -> Result<Queues, Failure> {
 }
 
 /// What a list is searched for, and how it is sorted.
-pub(super) fn search(visit: &Visit<'_>, path: &'static str) -> Search {
+pub(super) fn search(visit: &Visit<'_>, path: &'static str) -> Result<Search, Failure> {
     let sort = visit.query.get("sort").filter(|sort| !sort.is_empty());
-    Search {
+    Ok(Search {
         path,
         vhost: visit.text("vhost"),
         vhosts: visit.vhosts(),
         name: visit.text("search"),
         sort: sort.unwrap_or("name").to_owned(),
-        is_descending: visit.query.is_true("sort_reverse"),
-    }
+        is_descending: visit.query.flag("sort_reverse")?,
+    })
 }
 
 /// `/ui/`.

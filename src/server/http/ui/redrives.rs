@@ -40,7 +40,7 @@ pub(super) fn job_path(vhost: &Text, id: &Text) -> String {
 
 /// `/ui/redrive/new`: with the dry run of what is asked for.
 pub(super) async fn new(visit: &Visit<'_>) -> Result<NewRedrive, Failure> {
-    let asked = asked(visit);
+    let asked = asked(visit)?;
     let path = format!("/api/redrives/{}/dry-run", asked.vhost.query());
     let foreseen = match body(&asked) {
         Ok(body) => visit.send(Method::Post, &path, Some(body)).await,
@@ -61,9 +61,9 @@ pub(super) async fn new(visit: &Visit<'_>) -> Result<NewRedrive, Failure> {
 }
 
 /// What the query asks for.
-pub(super) fn asked(visit: &Visit<'_>) -> Asked {
+pub(super) fn asked(visit: &Visit<'_>) -> Result<Asked, Failure> {
     let kind = visit.query.get("target").filter(|kind| !kind.is_empty());
-    Asked {
+    Ok(Asked {
         vhost: visit.text("vhost"),
         source: visit.text("source"),
         filter: filter(visit),
@@ -75,8 +75,8 @@ pub(super) fn asked(visit: &Visit<'_>) -> Asked {
         max: visit.text("max"),
         ramp: visit.query.get("ramp").unwrap_or_default().to_owned(),
         note: visit.text("note"),
-        is_unsafe: visit.query.is_true("unsafe"),
-    }
+        is_unsafe: visit.query.flag("unsafe")?,
+    })
 }
 
 /// The body of the request that it is.
