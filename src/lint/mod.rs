@@ -7,6 +7,7 @@
 //!
 //! Read first: [`Sandbox`], [`lint`], [`Rule`].
 
+mod behind;
 mod finding;
 mod graph;
 mod keys;
@@ -26,7 +27,7 @@ pub use report::{Report, Silence, counted, sarif, text};
 pub use rules::OWN_KEYS;
 pub use sandbox::Sandbox;
 pub use sorted::Sorted;
-pub use topology::{NotRead, PARAMETER, Topology};
+pub use topology::{NotRead, PARAMETER, Topology, Unknown};
 
 use self::map::Map;
 use self::rules::Loop;
@@ -57,7 +58,7 @@ pub(crate) struct Found {
 
 /// Looks at a topology.
 pub(crate) fn lint(sandbox: &mut Sandbox, target: Target, silences: &[Silence]) -> Found {
-    let map = Map::draw(sandbox.core());
+    let map = Map::draw(sandbox);
     let loops = rules::find_loops(sandbox.core(), &map);
     let mut found = find(sandbox.core(), (&map, &loops), target, silences);
     witness::testify(sandbox, &mut found.findings);
@@ -65,8 +66,9 @@ pub(crate) fn lint(sandbox: &mut Sandbox, target: Target, silences: &[Silence]) 
 }
 
 /// How many findings of each rule there are; no witness is tried.
-pub(crate) fn count(core: &Core, silences: &[Silence]) -> Vec<(Rule, u64)> {
-    let map = Map::draw(core);
+pub(crate) fn count(sandbox: &Sandbox, silences: &[Silence]) -> Vec<(Rule, u64)> {
+    let core = sandbox.core();
+    let map = Map::draw(sandbox);
     let loops = rules::find_loops(core, &map);
     let findings = find(core, (&map, &loops), Target::Coroner, silences).findings;
     let counts = Rule::ALL.into_iter().map(|rule| {

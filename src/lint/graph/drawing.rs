@@ -252,8 +252,8 @@ impl Labelled<'_> {
         }];
         match self.place {
             Place::Queue(_) => lines.extend(self.figures_words()),
-            Place::Exchange(_) => lines.push(match self.node.kind {
-                Some(kind) => format!("{kind} exchange"),
+            Place::Exchange(_) => lines.push(match &self.node.kind {
+                Some(kind) => format!("{} exchange", visible(kind)),
                 None => String::from("no such exchange"),
             }),
             Place::Wait | Place::Drop => {}

@@ -165,7 +165,7 @@ fn walk(sandbox: &mut Sandbox, random: &mut Random, findings: &[Finding]) -> Opt
 
 /// Whether clients are taken to publish to this queue's name: nothing else reaches it.
 fn is_taken_to_be_published_to(sandbox: &Sandbox, queue: &Name) -> bool {
-    let map = super::super::map::Map::draw(sandbox.core());
+    let map = super::super::map::Map::draw(sandbox);
     let Some(queue) = sandbox.core().queue(queue) else {
         return false;
     };
@@ -255,7 +255,7 @@ fn every_dead_letter_takes_an_arrow_of_the_graph() {
         let mut random = Random::new(seed);
         let definitions = topology(&mut random);
         let mut sandbox = sandbox(&definitions);
-        let graph = Graph::of(sandbox.core(), &[], None).to_json();
+        let graph = Graph::of(&sandbox, &[], None).to_json();
         let arrows = graph["edges"].as_array().unwrap().iter();
         let arrows = arrows.map(|edge| (edge["from"].clone(), edge["to"].clone()));
         let arrows: Vec<_> = arrows.collect();
