@@ -270,7 +270,9 @@ impl Endpoint {
             Self::GetMessages => Answer::List(MESSAGE),
             Self::Publish | Self::BrowseMessages | Self::Groups => Answer::Object(self.few()),
             Self::ExplainMessage => Answer::Object(EXPLANATION),
-            Self::Lint | Self::LintVhost | Self::LintDefinitions => Answer::Object(LINT),
+            Self::Lint | Self::LintVhost | Self::LintDefinitions | Self::LintAllDefinitions => {
+                Answer::Object(LINT)
+            }
             Self::Graph => Answer::Object(GRAPH),
             Self::ExportMessages => Answer::Lines,
             Self::Events => Answer::Events,
@@ -425,7 +427,7 @@ impl Endpoint {
             ],
             Self::ExportMessages => &[],
             Self::Events => EVENTS_QUERY,
-            Self::Lint | Self::LintVhost | Self::LintDefinitions => &[(
+            Self::Lint | Self::LintVhost | Self::LintDefinitions | Self::LintAllDefinitions => &[(
                 "for",
                 "rabbitmq: also what a RabbitMQ refuses or does otherwise",
             )],
@@ -442,7 +444,7 @@ impl Endpoint {
             ],
             Self::ImportDefinitions | Self::ImportVhostDefinitions => &[(
                 "fail-on",
-                "error, warning or info: imports nothing if the linter finds something as bad",
+                "error, warning or info: imports nothing if the linter would find something as bad then",
             )],
             Self::DeleteQueue => &[
                 ("if-empty", "true: only without messages"),
