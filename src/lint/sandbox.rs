@@ -354,7 +354,7 @@ impl Sandbox {
 
     fn purge(&mut self, wanted: impl Fn(&Name) -> bool) {
         let queues = self.core.queues();
-        let holds = |queue: &&Queue| queue.messages.live() > 0 || queue.pending.len() > 0;
+        let holds = |queue: &&Queue| queue.messages.live() > 0 || !queue.pending.is_empty();
         let filled = queues.filter(|queue| holds(queue) && wanted(&queue.name));
         let filled: Vec<Name> = filled.map(|queue| queue.name.clone()).collect();
         for name in filled {

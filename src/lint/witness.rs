@@ -47,7 +47,7 @@ fn outcome(sandbox: &mut Sandbox, witness: &Witness) -> Option<String> {
     let core = sandbox.core();
     if core
         .queue(queue)
-        .is_some_and(|queue| queue.pending.len() > 0)
+        .is_some_and(|queue| !queue.pending.is_empty())
     {
         return Some(format!("waits in {queue}"));
     }

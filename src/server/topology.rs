@@ -7,19 +7,24 @@ use serde_json::Value as Json;
 
 use super::Vhost;
 use super::admin::{self, Admin};
-use super::lint_counts::{Counts, State};
+use super::lint_counts::{Counts, Marks, State};
 use crate::base::limits::{GRAPH_HOPS_MAX, LISTING_SLICE};
 use crate::base::{Charge, Millis, Name};
 use crate::broker::arguments::OnUndeliverable;
 use crate::broker::queue::Queue;
 use crate::config::UndeliverableSetting;
-use crate::lint::{self, Figures, Graph, PARAMETER, Sandbox, Silence, Sorted, Topology, Unknown};
+use crate::lint::{
+    self, Figures, Graph, PARAMETER, Rule, Sandbox, Silence, Sorted, Topology, Unknown,
+};
 use crate::management::Refusal;
 use crate::management::http::json::reading::memory_bytes;
 use crate::management::samples::VhostSample;
 
 /// Memory of a topology in a core, in that of its definitions as JSON.
 const CORE_OF_JSON: u64 = 2;
+
+/// Estimated memory of what is known of one queue without its name and the rules that it breaks.
+const MARK_BYTES: u64 = 96;
 
 /// A copy, and its memory, which counts until it is dropped.
 pub(super) struct Copied {
@@ -114,8 +119,8 @@ impl Admin {
         Silence::read(&value)
     }
 
-    /// How many findings there are in each of these vhosts, which are all, by the number of their rule:
-    /// as they were when they were last looked for. Takes long if a large vhost changed: it is for a
+    /// How many findings there are in each of these vhosts, which are all, by the number of their rule, and
+    /// which rules each queue breaks: as they were when they were last looked for. Takes long if a large vhost changed: it is for a
     /// thread that may block.
     pub(super) fn lint_counts(&self, vhosts: &[Arc<Vhost>]) -> Vec<Counts> {
         let shared = self.shared();
@@ -133,7 +138,7 @@ impl Admin {
                 silenced: silenced.clone(),
             });
             let Ok(state) = state else {
-                return Counts::new(); // it failed
+                return Counts::default(); // it failed
             };
             let now = shared.clock.now().mono;
             shared.lint_counts.of((now, vhost.name()), state, || {
@@ -148,14 +153,30 @@ impl Admin {
     fn count_findings(&self, vhost: &Name) -> Counts {
         let copied = self.copy_topology(vhost, self.undeliverable());
         let Ok(copied) = copied else {
-            return Counts::new();
+            return Counts::default();
         };
         let silences = self.silences().unwrap_or_default();
         let Some(sandbox) = copied.topology.vhosts.get(vhost) else {
-            return Counts::new();
+            return Counts::default();
         };
-        let counts = lint::count(sandbox, &silences).into_iter();
-        counts.map(|(rule, count)| (rule.as_str(), count)).collect()
+        let found = lint::count(sandbox, &silences);
+        let by_rule = found.by_rule.into_iter();
+        let mut bytes = 0;
+        let by_queue = found.by_queue.into_iter().map(|(queue, rules)| {
+            bytes += MARK_BYTES + queue.len() as u64 + size_of_val(&*rules) as u64;
+            (queue, rules.into_iter().map(Rule::as_str).collect())
+        });
+        let by_queue = by_queue.collect();
+        let kept = self.shared().node.alarms.connections();
+        Counts {
+            by_rule: by_rule
+                .map(|(rule, count)| (rule.as_str(), count))
+                .collect(),
+            marks: Arc::new(Marks {
+                by_queue,
+                _counted: Some(kept.charge(bytes)),
+            }),
+        }
     }
 
     /// Where the dead letters of a vhost go, as things stand: with `around`, those of a queue and of the

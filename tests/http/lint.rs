@@ -106,8 +106,10 @@ fn definitions_with_a_finding_as_bad_as_fail_on_says_are_not_imported() {
 fn an_import_is_judged_by_what_would_stand_after_it() {
     let broker = RunningBroker::start(&["--on-undeliverable", "drop"]);
     let api = Api { broker: &broker };
-    api.put("/api/exchanges/%2F/dead", &json!({"type": "fanout"}));
-    let parked = json!({"arguments": {"x-max-length": 9, "x-overflow": "reject-publish"}});
+    let dead = json!({"type": "fanout", "durable": true});
+    api.put("/api/exchanges/%2F/dead", &dead);
+    let parked = json!({"durable": true,
+        "arguments": {"x-max-length": 9, "x-overflow": "reject-publish"}});
     api.put("/api/queues/%2F/parked", &parked);
     let bound = json!({"routing_key": ""});
     let (status, _) = api.ask("POST", "/api/bindings/%2F/e/dead/q/parked", &bound);

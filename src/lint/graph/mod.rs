@@ -195,6 +195,7 @@ impl Graph {
         let through = edge.through.iter();
         let through = through.map(|name| Place::Exchange(name.clone()).id());
         let keys = edge.keys.iter().map(|key| &**key);
+        let ends = self.dead_end(edge).into_iter().map(Rule::as_str);
         json!({
             "from": Place::Queue(edge.from.clone()).id(),
             "to": edge.to.id(),
@@ -203,6 +204,7 @@ impl Graph {
             "rule": edge.rule,
             "reasons": reasons.collect::<JsonMap<_, _>>(),
             "loop": edge.turns.map(Rule::as_str),
+            "dead_end": ends.collect::<Vec<_>>(),
             "sometimes": edge.sometimes,
         })
     }
