@@ -87,7 +87,7 @@ fn ways_do_not_last(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Fi
     }
 }
 
-/// DL015: queues.
+/// DL015: queues that dead letters go to, or may go to, and that are gone before they are.
 fn targets_do_not_last(
     map: &Map,
     queue: &Queue,

@@ -36,7 +36,7 @@ pub struct Item {
 pub struct StandIn {
     /// The vhost of the item.
     pub vhost: Name,
-    /// Its type.
+    /// Which type the item has there: `stream`, `x-delayed-message`.
     pub kind: Name,
     /// Declares the stand-in.
     pub command: Command,

@@ -283,6 +283,14 @@ const NODE: &[Field] = &[
 ];
 
 impl Endpoint {
+    /// Whether it answers with the linter's report.
+    const fn is_lint(self) -> bool {
+        matches!(
+            self,
+            Self::Lint | Self::LintVhost | Self::LintDefinitions | Self::LintAllDefinitions
+        )
+    }
+
     /// The answer to this method when the request succeeds.
     pub const fn answer(self, method: Method) -> Answer {
         match method {
@@ -296,9 +304,7 @@ impl Endpoint {
             Self::GetMessages => Answer::List(MESSAGE),
             Self::Publish | Self::BrowseMessages | Self::Groups => Answer::Object(self.few()),
             Self::ExplainMessage => Answer::Object(EXPLANATION),
-            Self::Lint | Self::LintVhost | Self::LintDefinitions | Self::LintAllDefinitions => {
-                Answer::Object(LINT)
-            }
+            _ if self.is_lint() => Answer::Object(LINT),
             Self::Graph => Answer::Object(GRAPH),
             Self::ExportMessages => Answer::Lines,
             Self::Events => Answer::Events,
@@ -453,7 +459,7 @@ impl Endpoint {
             ],
             Self::ExportMessages => &[],
             Self::Events => EVENTS_QUERY,
-            Self::Lint | Self::LintVhost | Self::LintDefinitions | Self::LintAllDefinitions => &[(
+            _ if self.is_lint() => &[(
                 "for",
                 "rabbitmq: also what a RabbitMQ refuses or does otherwise",
             )],
