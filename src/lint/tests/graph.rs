@@ -137,9 +137,9 @@ fn an_arrow_is_where_the_dead_of_a_queue_go_by_the_keys_that_reach_it() {
         ],
         "edges": [
             {"from": "q:orders", "to": "q:orders.dlq", "through": ["x:dead"], "keys": ["order.new"],
-                "rule": rule, "reasons": reasons, "loop": null, "sometimes": false},
+                "rule": rule, "reasons": reasons, "loop": null, "dead_end": [], "sometimes": false},
             {"from": "q:orders", "to": "drop", "through": ["x:dead"], "keys": ["order.cancelled"],
-                "rule": rule, "reasons": reasons, "loop": null, "sometimes": false},
+                "rule": rule, "reasons": reasons, "loop": null, "dead_end": ["DL003"], "sometimes": false},
         ],
         "left_out": {"nodes": 0, "edges": 0},
     });
