@@ -321,6 +321,14 @@ impl Permissions {
         self.of(right).matches(checked_name(name))
     }
 
+    /// Whether the user may have `right` on some name: no pattern that is meant to match none, which are the
+    /// empty one and `^$`.
+    pub fn allow_some(&self, right: Right) -> bool {
+        let pattern = self.of(right);
+        let is_none = matches!(pattern.matcher, Matcher::Nothing);
+        !is_none && !["", "^$"].contains(&pattern.as_str())
+    }
+
     /// Estimated cost of checking one permission, in nanoseconds.
     pub fn allow_ns(&self, right: Right, name: &str) -> u64 {
         self.of(right).match_ns(checked_name(name))

@@ -568,6 +568,8 @@ pub const LINT_KEYS_MET_MAX: usize = 16;
 pub const LINT_WORDS_COMPARED_MAX: usize = 10_000_000;
 /// Exchanges above a queue that are looked at, at most.
 pub const LINT_SOURCES_MAX: usize = 16;
+/// Exchanges behind a dead-letter exchange that are looked at, at most.
+pub const LINT_BEHIND_MAX: usize = 256;
 /// Arrivals of all queues of a vhost that are looked at, at most.
 pub const LINT_ARRIVALS_IN_ALL_MAX: usize = 200_000;
 /// Queues that messages with tried keys reach, in all, at most.

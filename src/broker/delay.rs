@@ -196,6 +196,11 @@ pub struct Draw {
 }
 
 impl DelayedRetry {
+    /// The shortest and the longest delay, in milliseconds.
+    pub const fn bounds_ms(&self) -> (u64, u64) {
+        (self.min_ms, self.max_ms)
+    }
+
     /// The delays of a queue by its arguments, its policy and its operator policy; none if there
     /// are none. A policy's type beats the argument's and the smaller of both times counts, as in
     /// RabbitMQ; the operator replaces the type, raises the shortest delay and lowers the longest.

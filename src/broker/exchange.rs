@@ -343,4 +343,4 @@ impl Exchange {
 /// Estimated memory of a key in the table of a direct exchange, in bytes.
 const DIRECT_KEY_BYTES: u64 = 80;
 
-pub(super) const ALTERNATE_EXCHANGE: &str = "alternate-exchange";
+pub const ALTERNATE_EXCHANGE: &str = "alternate-exchange";

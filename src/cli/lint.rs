@@ -11,7 +11,7 @@ use super::manage::{Task, parse_object, read_file};
 use super::output::{self, Output};
 use crate::base::Name;
 use crate::broker::arguments::OnUndeliverable;
-use crate::lint::{self, Report, Severity, Target, Topology};
+use crate::lint::{self, Report, Severity, Target, Topology, Unknown};
 
 /// Finds what will go wrong with dead letters, before a message dies: loops, dead ends, lost policies
 ///
@@ -146,18 +146,35 @@ impl Definitions {
         topology.map_err(|refusal| Failure::new(FailureKind::Data, refusal.why))
     }
 
-    /// Looks at definitions before they are imported, of the given vhost or of all; fails, and prints what
-    /// was found, if a finding is as bad.
+    /// Looks at what would stand after definitions were imported, into the given vhost or into all; fails,
+    /// and prints what was found, if a finding is as bad.
     pub(super) fn check(json: Value, api: &Api, fail_on: FailOn) -> Result<Value, Failure> {
-        let vhost = api.settings().vhost_given().map(Name::from);
-        let definitions = Self { json, vhost };
-        let report = definitions.look(Target::Coroner)?;
+        let vhost = api.settings().vhost_given();
+        let report = match api.post(&of_vhost("lint", vhost), &json) {
+            Ok(report) => report,
+            // A RabbitMQ, or there is no such vhost.
+            Err(failure) if failure.kind == FailureKind::NotFound => {
+                let there = Self::of_broker(api)?;
+                let mut topology = there.topology(OnUndeliverable::Drop)?;
+                let vhost = vhost.map(Name::from);
+                let (undeliverable, unknown) = (OnUndeliverable::Drop, Unknown::Exist);
+                let added = topology.add(&json, vhost.as_ref(), undeliverable, unknown);
+                added.map_err(|refusal| Failure::new(FailureKind::Data, refusal.why))?;
+                Report::of(&mut topology, Target::Rabbitmq).to_json()
+            }
+            Err(failure) => return Err(failure),
+        };
+        if report.get("findings").is_none() {
+            let what =
+                "the broker did not say what would stand after the import: nothing is imported";
+            return Err(Failure::new(FailureKind::Data, what));
+        }
         let checked = fail_on.check(&report);
         if checked.is_err() {
             let text = output::printable_lines(&lint::text(&report));
             super::complain(&text.trim_end());
         }
-        checked.map(|()| definitions.json)
+        checked.map(|()| json)
     }
 
     fn look(&self, target: Target) -> Result<Value, Failure> {

@@ -25,6 +25,14 @@ impl Example {
         }
     }
 
+    /// A key that no binding names.
+    pub(super) fn any() -> Self {
+        Self {
+            key: Name::from(ANY),
+            made_up: true,
+        }
+    }
+
     /// A key that two topic patterns let pass, with the words that either names; none: there is no
     /// such key, or finding it takes more comparisons of words than are left.
     pub(super) fn of_both(one: &str, other: &str, comparisons_left: &mut usize) -> Option<Self> {

@@ -8,8 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::behind::{Behind, Leads, alternate};
 use super::finding::Witness;
 use super::keys::{Example, is_pattern};
+use super::sandbox::{Sandbox, Strangers};
 use crate::base::limits::{
     LINT_ARRIVALS_IN_ALL_MAX, LINT_ARRIVALS_MAX, LINT_KEYS_MET_MAX, LINT_KEYS_TRIED_MAX,
     LINT_ROUTED_MAX, LINT_SOURCES_MAX, LINT_TARGETS_MAX, LINT_WORDS_COMPARED_MAX,
@@ -19,6 +21,7 @@ use crate::broker::arguments::Overflow;
 use crate::broker::binding::Binding;
 use crate::broker::exchange::ExchangeKind;
 use crate::broker::queue::Queue;
+use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Core, Destination, NoAttributes, dead_letter_route};
 use crate::deaths::Reason;
 use crate::message::Route;
@@ -42,6 +45,8 @@ pub(super) struct Arrival {
     pub(super) by: By,
     /// More than its key said where it went: another message may go elsewhere.
     pub(super) varies: bool,
+    /// It may be that none comes this way.
+    pub(super) perhaps: bool,
     /// A word of its key is one that a wildcard takes and no binding names.
     pub(super) made_up: bool,
 }
@@ -55,8 +60,8 @@ pub(super) enum Fate {
     Missing,
     /// No queue is reached.
     Nowhere,
-    /// It depends on more than the key.
-    Varies,
+    /// It depends on more than the key. They may arrive there, as far as they are followed.
+    Varies(Arc<[usize]>),
     /// They arrive there, as far as they are followed.
     Arrives(Arc<[usize]>),
 }
@@ -72,7 +77,7 @@ pub(super) struct Step {
     pub(super) fate: Fate,
     /// A word of the dead letter's key is one that a wildcard takes and no binding names.
     pub(super) made_up: bool,
-    /// The queues that they reach, followed or not; some of them if they are very many.
+    /// The queues that they reach, or may reach, followed or not; some of them if they are very many.
     pub(super) reached: Arc<[QueueId]>,
 }
 
@@ -85,8 +90,12 @@ pub(super) struct Map {
     pub(super) steps_of: Vec<Vec<usize>>,
     /// The arrivals in each queue.
     pub(super) in_queue: BTreeMap<QueueId, Vec<usize>>,
-    /// The exchanges that dead letters are sent to.
-    dead_letter_exchanges: BTreeSet<Name>,
+    /// The exchanges that dead letters are sent to, and those behind them.
+    dead: BTreeSet<Name>,
+    /// What lies behind those that dead letters are sent to.
+    behind: BTreeMap<ExchangeId, Behind>,
+    /// What the core has only stand-ins for.
+    pub(super) strangers: Arc<Strangers>,
     /// Those among them that live messages pass, too, from other exchanges: with the patterns by which
     /// they come.
     pub(super) fed: BTreeMap<Name, Vec<Name>>,
@@ -94,6 +103,9 @@ pub(super) struct Map {
 
 /// Where keys lead, each found once: many queues are asked about the same ones.
 struct Routed {
+    leads: Leads,
+    /// Whether more than the key decides behind an exchange.
+    varying: BTreeMap<ExchangeId, bool>,
     known: BTreeMap<(ExchangeId, Name), Vec<QueueId>>,
     /// Queues in all lists.
     queues: usize,
@@ -102,6 +114,15 @@ struct Routed {
 }
 
 impl Routed {
+    fn varies(&mut self, core: &Core, exchange: ExchangeId) -> bool {
+        let router = core.router();
+        if !router.depends_on_message(exchange) {
+            return false;
+        }
+        let known = self.varying.entry(exchange);
+        *known.or_insert_with(|| self.leads.behind(router, exchange).varies)
+    }
+
     /// Whether a message with this key reaches a queue from an exchange; no once very many queues were
     /// reached by others.
     fn leads(&mut self, core: &Core, (exchange, key): (ExchangeId, &Name), queue: QueueId) -> bool {
@@ -139,30 +160,68 @@ struct Above {
 /// The queues that a dead letter reaches, by exchange and key: those of many queues go the same way.
 type Reached = BTreeMap<(ExchangeId, Name), Arc<[QueueId]>>;
 
-/// Bindings by where they lead.
-type Bound = BTreeMap<Destination, Vec<Binding>>;
+/// What leads where.
+#[derive(Default)]
+struct Bound {
+    /// Bindings by where they lead.
+    to: BTreeMap<Destination, Vec<Binding>>,
+    /// Exchanges, by the alternate exchange that gets what they do not route.
+    alternate_of: BTreeMap<Name, Vec<Name>>,
+}
+
+impl Bound {
+    fn of(core: &Core) -> Self {
+        let mut bound = Self::default();
+        for binding in core.router().bindings(None, None, None) {
+            let list = bound.to.entry(binding.destination.clone()).or_default();
+            list.push(binding);
+        }
+        for exchange in core.router().exchanges() {
+            if let Some(alternate) = alternate(exchange) {
+                let list = bound.alternate_of.entry(alternate.clone()).or_default();
+                list.push(exchange.spec.name.clone());
+            }
+        }
+        bound
+    }
+
+    fn bindings(&self) -> impl Iterator<Item = &Binding> {
+        self.to.values().flatten()
+    }
+}
 
 impl Map {
-    /// Draws the map of a core.
-    pub(super) fn draw(core: &Core) -> Self {
-        let exchanges = core.queues();
-        let exchanges = exchanges.filter_map(|queue| queue.settings.dead_letter_exchange.clone());
+    /// Draws the map of a topology.
+    pub(super) fn draw(sandbox: &Sandbox) -> Self {
+        let core = sandbox.core();
+        let router = core.router();
+        let leads = Leads::of(router);
+        let named = core.queues();
+        let named = named.filter_map(|queue| queue.settings.dead_letter_exchange.clone());
+        let mut dead: BTreeSet<Name> = named.collect();
+        let ids = dead.iter().filter_map(|name| router.id_of(name));
+        let ids = ids.filter(|id| *id != DEFAULT_EXCHANGE);
+        let behind: BTreeMap<ExchangeId, Behind> =
+            ids.map(|id| (id, leads.behind(router, id))).collect();
+        let further = behind.values().flat_map(|behind| &behind.exchanges);
+        let further = further.filter_map(|id| router.exchange(*id));
+        dead.extend(further.map(|exchange| exchange.spec.name.clone()));
         let mut map = Self {
             arrivals: Vec::new(),
             steps: Vec::new(),
             steps_of: Vec::new(),
             in_queue: BTreeMap::new(),
-            dead_letter_exchanges: exchanges.collect(),
+            dead,
+            behind,
+            strangers: Arc::clone(sandbox.strangers()),
             fed: BTreeMap::new(),
         };
-        let mut bound = Bound::new();
-        for binding in core.router().bindings(None, None, None) {
-            let list = bound.entry(binding.destination.clone()).or_default();
-            list.push(binding);
-        }
+        let bound = Bound::of(core);
         map.feed(core, &bound);
         let dead_keys = map.dead_keys(core, &bound);
         let mut routed = Routed {
+            leads,
+            varying: BTreeMap::new(),
             known: BTreeMap::new(),
             queues: 0,
             comparisons_left: LINT_WORDS_COMPARED_MAX,
@@ -200,17 +259,22 @@ impl Map {
 
     /// Finds the dead-letter exchanges that live messages pass, from exchanges that are none.
     fn feed(&mut self, core: &Core, bound: &Bound) {
-        let mut leads: BTreeMap<&Name, Vec<(&Name, &Name)>> = BTreeMap::new();
-        for binding in bound.values().flatten() {
+        let mut leads: BTreeMap<&Name, Vec<(&Name, Option<&Name>)>> = BTreeMap::new();
+        for binding in bound.bindings() {
             if let Destination::Exchange(below) = &binding.destination {
                 let list = leads.entry(&binding.source).or_default();
-                list.push((below, &binding.key));
+                list.push((below, Some(&binding.key)));
+            }
+        }
+        for (alternate, sources) in &bound.alternate_of {
+            for source in sources {
+                leads.entry(source).or_default().push((alternate, None));
             }
         }
         let exchange = |name: &Name| core.router().exchange_named(name);
         let takes_publishes = |name: &&Name| {
             let is_internal = exchange(name).is_none_or(|exchange| exchange.spec.internal);
-            !is_internal && !self.dead_letter_exchanges.contains(*name)
+            !is_internal && !self.dead.contains(*name)
         };
         let mut open: Vec<&Name> = leads.keys().copied().filter(takes_publishes).collect();
         let mut seen: BTreeSet<&Name> = open.iter().copied().collect();
@@ -219,9 +283,9 @@ impl Map {
             let is_topic =
                 exchange(source).is_some_and(|source| source.spec.kind == ExchangeKind::Topic);
             for (below, key) in leads.get(source).into_iter().flatten().copied() {
-                if self.dead_letter_exchanges.contains(below) {
+                if self.dead.contains(below) {
                     let keys = fed.entry(below.clone()).or_default();
-                    keys.extend(is_topic.then(|| key.clone()));
+                    keys.extend(key.filter(|_| is_topic).cloned());
                 }
                 if seen.insert(below) {
                     open.push(below);
@@ -231,10 +295,15 @@ impl Map {
         self.fed = fed;
     }
 
-    /// Whether an exchange is taken to have dead letters only: somebody's dead-letter exchange, and live
-    /// messages do not pass it.
+    /// Whether an exchange is taken to have dead letters only: somebody's dead-letter exchange, or one
+    /// behind it, and live messages do not pass it.
     fn is_only_for_the_dead(&self, exchange: &Name) -> bool {
-        self.dead_letter_exchanges.contains(exchange) && !self.fed.contains_key(exchange)
+        self.dead.contains(exchange) && !self.fed.contains_key(exchange)
+    }
+
+    /// What lies behind a dead-letter exchange; none: it does not exist, or is the default exchange.
+    pub(super) fn behind(&self, exchange: ExchangeId) -> Option<&Behind> {
+        self.behind.get(&exchange)
     }
 
     /// The queues that are bound to a dead-letter exchange, or named by a dead-letter routing key.
@@ -245,7 +314,7 @@ impl Map {
             let key = settings.dead_letter_routing_key.as_ref()?;
             exchange.is_empty().then(|| key.clone())
         });
-        let bindings = bound.values().flatten();
+        let bindings = bound.bindings();
         let bindings = bindings.filter(|binding| self.is_only_for_the_dead(&binding.source));
         let bindings = bindings.filter_map(|binding| match &binding.destination {
             Destination::Queue(name) => Some(name.clone()),
@@ -263,6 +332,7 @@ impl Map {
         if let Some(index) = known.iter().find(same) {
             if let Some(known) = self.arrivals.get_mut(*index) {
                 known.made_up &= arrival.made_up;
+                known.perhaps &= arrival.perhaps;
             }
             return Some(*index);
         }
@@ -285,6 +355,7 @@ impl Map {
             route: route(&Name::from(""), &queue.name),
             by: By::Name,
             varies: false,
+            perhaps: false,
             made_up: false,
         });
     }
@@ -299,7 +370,7 @@ impl Map {
         routed: &mut Routed,
     ) {
         let router = core.router();
-        let met = keys_met(core, queue, &above, &mut routed.comparisons_left);
+        let met = self.keys_met(core, queue, &above, &mut routed.comparisons_left);
         let own = above.keys.iter();
         let dead_keys = if above.takes_many { dead_keys } else { &[] };
         let named = own.chain(dead_keys).take(LINT_KEYS_TRIED_MAX - met.len());
@@ -313,7 +384,7 @@ impl Map {
             if exchange.spec.internal {
                 continue;
             }
-            let varies = router.depends_on_message(exchange.id);
+            let varies = routed.varies(core, exchange.id);
             let keys = if varies { &[&nothing] } else { keys.as_slice() };
             for Example { key, made_up } in keys {
                 let known = self.in_queue.get(&queue.id).map_or(0, Vec::len);
@@ -327,6 +398,7 @@ impl Map {
                         route: route(&exchange.spec.name, key),
                         by: By::Exchange,
                         varies,
+                        perhaps: false,
                         made_up: *made_up,
                     });
                 }
@@ -342,15 +414,46 @@ impl Map {
 
     /// Keys by which dead-letter exchanges tell messages apart.
     fn dead_keys(&self, core: &Core, bound: &Bound) -> Vec<Example> {
-        let bindings = bound.values().flatten();
-        let bindings =
-            bindings.filter(|binding| self.dead_letter_exchanges.contains(&binding.source));
+        let bindings = bound.bindings();
+        let bindings = bindings.filter(|binding| self.dead.contains(&binding.source));
         let keys = bindings.filter_map(|binding| {
             let source = core.router().exchange_named(&binding.source)?;
             Some(Example::of(source.spec.kind, &binding.key))
         });
         let keys: BTreeSet<Example> = keys.collect();
         keys.into_iter().take(LINT_KEYS_TRIED_MAX).collect()
+    }
+
+    /// Keys by which messages reach a queue and its dead letters get on: of patterns above it and of the
+    /// dead-letter exchange, or of exchanges behind that.
+    fn keys_met(
+        &self,
+        core: &Core,
+        queue: &Queue,
+        above: &Above,
+        comparisons_left: &mut usize,
+    ) -> Vec<Example> {
+        let mut met = Vec::new();
+        let (router, settings) = (core.router(), &queue.settings);
+        let exchange = settings.dead_letter_exchange.as_ref();
+        let exchange = exchange.filter(|_| settings.dead_letter_routing_key.is_none());
+        let behind = exchange.and_then(|name| self.behind(router.id_of(name)?));
+        let exchanges = behind.into_iter().flat_map(|behind| &behind.exchanges);
+        let exchanges = exchanges.take(LINT_SOURCES_MAX);
+        let exchanges = exchanges.filter_map(|id| router.exchange(*id));
+        let topics = exchanges.filter(|exchange| exchange.spec.kind == ExchangeKind::Topic);
+        // What names one key is among the keys of the dead already.
+        let bindings = topics.flat_map(|exchange| exchange.bindings().keys());
+        let bindings = bindings.filter(|binding| is_pattern(&binding.key));
+        for binding in bindings.take(LINT_KEYS_TRIED_MAX) {
+            for pattern in &above.patterns {
+                if met.len() >= LINT_KEYS_MET_MAX || *comparisons_left == 0 {
+                    return met;
+                }
+                met.extend(Example::of_both(pattern, &binding.key, comparisons_left));
+            }
+        }
+        met
     }
 
     /// Follows the dead letters of all arrivals that were not followed yet. Of whatever they died, they
@@ -362,6 +465,9 @@ impl Map {
             let Some(queue) = core.queue_by_id(arrival.queue) else {
                 continue;
             };
+            if self.strangers.has_queue(&queue.name) {
+                continue; // of what dies there, nothing is known
+            }
             let way = dead_letter_route(&queue.settings, &arrival.route);
             let keeps_key = queue.settings.dead_letter_routing_key.is_none();
             let arrival = Arrival {
@@ -405,8 +511,12 @@ impl Map {
             return (Fate::Missing, nothing());
         };
         let keyed = way.keys.first().is_some_and(|key| !key.is_empty());
-        if router.depends_on_message(exchange) || (arrival.varies && !keyed) {
-            return (Fate::Varies, nothing());
+        let behind = self.behind.get(&exchange);
+        let varies = behind.is_some_and(|behind| behind.varies);
+        if varies || (arrival.varies && !keyed) {
+            let possible = behind.map_or_else(nothing, |behind| Arc::clone(&behind.queues));
+            let arrives = self.arrive_dead(&possible, (from, arrival, reason), way, true);
+            return (Fate::Varies(arrives), possible);
         }
         let Some(key) = way.keys.first() else {
             return (Fate::Nowhere, nothing());
@@ -416,16 +526,29 @@ impl Map {
         if targets.is_empty() {
             return (Fate::Nowhere, targets);
         }
+        let arrives = self.arrive_dead(&targets, (from, arrival, reason), way, false);
+        (Fate::Arrives(arrives), targets)
+    }
+
+    /// The arrivals of dead letters in these queues; `perhaps`: in some of them.
+    fn arrive_dead(
+        &mut self,
+        targets: &[QueueId],
+        (from, arrival, reason): (usize, &Arrival, Reason),
+        way: &Arc<Route>,
+        perhaps: bool,
+    ) -> Arc<[usize]> {
         let arrives = targets.iter().filter_map(|queue| {
             self.arrive(Arrival {
                 queue: *queue,
                 route: Arc::clone(way),
                 by: By::Death(from, reason),
-                varies: arrival.varies,
+                varies: arrival.varies || perhaps,
+                perhaps: arrival.perhaps || perhaps,
                 made_up: arrival.made_up,
             })
         });
-        (Fate::Arrives(arrives.collect()), targets)
+        arrives.collect()
     }
 
     /// The steps from the arrivals in a queue.
@@ -440,9 +563,21 @@ impl Map {
             Fate::Arrives(arrives) => &**arrives,
             _ => &[],
         };
-        arrives
-            .iter()
-            .filter_map(|index| Some((*index, self.arrivals.get(*index)?.queue)))
+        self.of_queues(arrives)
+    }
+
+    fn of_queues(&self, arrivals: &[usize]) -> impl Iterator<Item = (usize, QueueId)> {
+        let arrivals = arrivals.iter();
+        arrivals.filter_map(|index| Some((*index, self.arrivals.get(*index)?.queue)))
+    }
+
+    /// The queues that a step leads to, or may lead to, each with its arrival.
+    fn possible_targets(&self, step: &Step) -> impl Iterator<Item = (usize, QueueId)> {
+        let arrives = match &step.fate {
+            Fate::Arrives(arrives) | Fate::Varies(arrives) => &**arrives,
+            _ => &[],
+        };
+        self.of_queues(arrives)
     }
 
     /// Whether what dies in a queue may come to another one, over however many deaths.
@@ -451,7 +586,8 @@ impl Map {
         let mut seen: BTreeSet<usize> = starts.iter().copied().collect();
         let mut open = starts;
         while let Some(arrival) = open.pop() {
-            for (next, queue) in self.steps_from(arrival).flat_map(|step| self.targets(step)) {
+            let steps = self.steps_from(arrival);
+            for (next, queue) in steps.flat_map(|step| self.possible_targets(step)) {
                 if queue == to {
                     return true;
                 }
@@ -492,6 +628,9 @@ impl Map {
             deaths.push((name(arrival.queue)?, reason));
         }
         while let By::Death(before, reason) = arrival.by {
+            if arrival.varies {
+                return None;
+            }
             arrival = self.arrivals.get(before)?;
             deaths.push((name(arrival.queue)?, reason));
         }
@@ -506,36 +645,6 @@ impl Map {
             outcome: None,
         })
     }
-}
-
-/// Keys by which messages reach a queue and its dead letters get on: of patterns above it and of the
-/// dead-letter exchange.
-fn keys_met(
-    core: &Core,
-    queue: &Queue,
-    above: &Above,
-    comparisons_left: &mut usize,
-) -> Vec<Example> {
-    let settings = &queue.settings;
-    let exchange = settings.dead_letter_exchange.as_ref();
-    let exchange = exchange.and_then(|name| core.router().exchange_named(name));
-    let exchange = exchange.filter(|exchange| exchange.spec.kind == ExchangeKind::Topic);
-    let Some(exchange) = exchange.filter(|_| settings.dead_letter_routing_key.is_none()) else {
-        return Vec::new();
-    };
-    let mut met = Vec::new();
-    // What names one key is among the keys of the dead already.
-    let bindings = exchange.bindings().keys().map(|binding| &binding.key);
-    let bindings = bindings.filter(|key| is_pattern(key));
-    for binding in bindings.take(LINT_KEYS_TRIED_MAX) {
-        for pattern in &above.patterns {
-            if met.len() >= LINT_KEYS_MET_MAX || *comparisons_left == 0 {
-                return met;
-            }
-            met.extend(Example::of_both(pattern, binding, comparisons_left));
-        }
-    }
-    met
 }
 
 fn route(exchange: &Name, key: &Name) -> Arc<Route> {
@@ -585,7 +694,7 @@ fn above(core: &Core, queue: &Queue, bound: &Bound, counts: impl Fn(&Name) -> bo
     let mut above = Above::default();
     let mut below = vec![Destination::Queue(queue.name.clone())];
     while let Some(destination) = below.pop() {
-        for binding in bound.get(&destination).into_iter().flatten() {
+        for binding in bound.to.get(&destination).into_iter().flatten() {
             if !counts(&binding.source) {
                 continue;
             }
@@ -603,6 +712,20 @@ fn above(core: &Core, queue: &Queue, bound: &Bound, counts: impl Fn(&Name) -> bo
             if sources.len() < LINT_SOURCES_MAX && !sources.contains(&binding.source) {
                 sources.push(binding.source.clone());
                 below.push(Destination::Exchange(binding.source.clone()));
+            }
+        }
+        let alternates = match &destination {
+            Destination::Exchange(exchange) => bound.alternate_of.get(exchange),
+            Destination::Queue(_) => None,
+        };
+        for source in alternates.into_iter().flatten().filter(|name| counts(name)) {
+            // Some key or other that the exchange does not route itself.
+            above.takes_many = true;
+            above.keys.insert(Example::any());
+            let sources = &mut above.sources;
+            if sources.len() < LINT_SOURCES_MAX && !sources.contains(source) {
+                sources.push(source.clone());
+                below.push(Destination::Exchange(source.clone()));
             }
         }
     }

@@ -7,6 +7,7 @@
 //!
 //! Read first: [`Sandbox`], [`lint`], [`Rule`].
 
+mod behind;
 mod finding;
 mod graph;
 mod keys;
@@ -26,12 +27,15 @@ pub use report::{Report, Silence, counted, sarif, text};
 pub use rules::OWN_KEYS;
 pub use sandbox::Sandbox;
 pub use sorted::Sorted;
-pub use topology::{NotRead, PARAMETER, Topology};
+pub use topology::{NotRead, PARAMETER, Topology, Unknown};
+
+use std::collections::BTreeMap;
 
 use self::map::Map;
 use self::rules::Loop;
+use crate::base::Name;
 use crate::base::limits;
-use crate::base::order::sort_by;
+use crate::base::order::{sort_and_dedup, sort_by};
 use crate::broker::Core;
 
 /// Who is to run the topology.
@@ -57,23 +61,43 @@ pub(crate) struct Found {
 
 /// Looks at a topology.
 pub(crate) fn lint(sandbox: &mut Sandbox, target: Target, silences: &[Silence]) -> Found {
-    let map = Map::draw(sandbox.core());
+    let map = Map::draw(sandbox);
     let loops = rules::find_loops(sandbox.core(), &map);
     let mut found = find(sandbox.core(), (&map, &loops), target, silences);
     witness::testify(sandbox, &mut found.findings);
     found
 }
 
-/// How many findings of each rule there are; no witness is tried.
-pub(crate) fn count(core: &Core, silences: &[Silence]) -> Vec<(Rule, u64)> {
-    let map = Map::draw(core);
+/// What was found, counted.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    /// How many findings of each rule there are.
+    pub(crate) by_rule: Vec<(Rule, u64)>,
+    /// The rules that each queue breaks, by their numbers.
+    pub(crate) by_queue: BTreeMap<Name, Vec<Rule>>,
+}
+
+/// How many findings of each rule there are, and which of them are about each queue; no witness is tried.
+pub(crate) fn count(sandbox: &Sandbox, silences: &[Silence]) -> Counted {
+    let core = sandbox.core();
+    let map = Map::draw(sandbox);
     let loops = rules::find_loops(core, &map);
     let findings = find(core, (&map, &loops), Target::Coroner, silences).findings;
     let counts = Rule::ALL.into_iter().map(|rule| {
         let of_rule = findings.iter().filter(|finding| finding.rule == rule);
         (rule, of_rule.count() as u64)
     });
-    counts.filter(|(_, count)| *count > 0).collect()
+    let by_rule = counts.filter(|(_, count)| *count > 0).collect();
+    let mut by_queue: BTreeMap<Name, Vec<Rule>> = BTreeMap::new();
+    for finding in findings {
+        if let Subject::Queue(queue) = finding.subject {
+            by_queue.entry(queue).or_default().push(finding.rule);
+        }
+    }
+    for rules in by_queue.values_mut() {
+        sort_and_dedup(rules);
+    }
+    Counted { by_rule, by_queue }
 }
 
 /// What the rules find on a map; no witness is tried.

@@ -40,13 +40,18 @@ impl Silence {
     ///
     /// 400: it is not `{"ignore": [{"rule": ..., "object": ..., "why": ...}]}`.
     pub fn of_definitions(json: &Json) -> Result<Vec<Self>, Refusal> {
+        Self::in_definitions(json).map(Option::unwrap_or_default)
+    }
+
+    /// The same; none: the definitions do not set that parameter.
+    ///
+    /// 400: as [`Silence::of_definitions`].
+    pub fn in_definitions(json: &Json) -> Result<Option<Vec<Self>>, Refusal> {
         let parameters = json.get("global_parameters").and_then(Json::as_array);
         let mut parameters = parameters.into_iter().flatten();
         let named = parameters.find(|one| one.get("name") == Some(&Json::from(PARAMETER)));
-        match named.and_then(|parameter| parameter.get("value")) {
-            Some(value) => Self::read(value),
-            None => Ok(Vec::new()),
-        }
+        let value = named.and_then(|parameter| parameter.get("value"));
+        value.map(Self::read).transpose()
     }
 
     /// Reads the value of the global parameter `lint`.

@@ -1,5 +1,6 @@
 //! A core of its own, without clients, journal or clock, in which a message can be tried.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,9 +12,10 @@ use crate::broker::arguments::{OnUndeliverable, Overflow};
 use crate::broker::queue::Queue;
 use crate::broker::{
     Command, Consume, Core, CoreOptions, Effect, Effects, Error, Outcome, Publish, QueueCommand,
-    Reply, Settle, Target, Undeliverable, UpkeepCommand,
+    Reply, Settle, Target, TopologyCommand, Undeliverable, UpkeepCommand,
 };
 use crate::deaths::Reason;
+use crate::management::definitions::StandIn;
 use crate::message::{KeyRule, Message, Route};
 
 use crate::base::limits::{LINT_FAILURES_MAX, LINT_FILLING_MAX};
@@ -26,10 +28,31 @@ const MESSAGE: &[u8] = &[0x00, 0x53, 0x77, 0x40];
 /// Slices of work that one request may leave over.
 const SLICES_MAX: usize = 100_000;
 
+/// What exists where the definitions come from and this broker does not run: in the core there is a
+/// stand-in for each, of which nothing may be claimed but that it is there.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Strangers {
+    /// Queues, and their types.
+    pub(super) queues: BTreeMap<Name, Name>,
+    /// Exchanges, and their types.
+    pub(super) exchanges: BTreeMap<Name, Name>,
+}
+
+impl Strangers {
+    pub(super) fn has_queue(&self, name: &Name) -> bool {
+        self.queues.contains_key(name)
+    }
+
+    pub(super) fn has_exchange(&self, name: &Name) -> bool {
+        self.exchanges.contains_key(name)
+    }
+}
+
 /// A core that has a topology, and nobody but us.
 #[derive(Debug)]
 pub struct Sandbox {
     core: Core,
+    strangers: Arc<Strangers>,
     effects: Effects,
     now: Now,
     consumers: u64,
@@ -47,6 +70,7 @@ impl Sandbox {
         };
         let mut sandbox = Self {
             core: Core::new(options),
+            strangers: Arc::default(),
             effects: Effects::new(),
             now: Now::new(Millis(1), Timestamp(0)),
             consumers: 0,
@@ -73,6 +97,34 @@ impl Sandbox {
             Reply::Refused(error) => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Declares a stand-in for something of a kind that this broker does not have. What is there already
+    /// stays; one that cannot be declared is left out.
+    pub(super) fn stand_in(&mut self, stand_in: StandIn) {
+        let StandIn { kind, command, .. } = stand_in;
+        let strangers = Arc::make_mut(&mut self.strangers);
+        match &command {
+            Command::Queue(QueueCommand::Declare { name, .. }) => {
+                if self.core.queue(name).is_some() {
+                    return;
+                }
+                strangers.queues.insert(name.clone(), kind);
+            }
+            Command::Topology(TopologyCommand::ExchangeDeclare { name, .. }) => {
+                if self.core.router().exchange_named(name).is_some() {
+                    return;
+                }
+                strangers.exchanges.insert(name.clone(), kind);
+            }
+            _ => {}
+        }
+        self.apply(command);
+    }
+
+    /// What there are only stand-ins for.
+    pub(super) const fn strangers(&self) -> &Arc<Strangers> {
+        &self.strangers
     }
 
     /// Sets the type of queues that are declared without one.
@@ -302,7 +354,8 @@ impl Sandbox {
 
     fn purge(&mut self, wanted: impl Fn(&Name) -> bool) {
         let queues = self.core.queues();
-        let filled = queues.filter(|queue| queue.messages.live() > 0 && wanted(&queue.name));
+        let holds = |queue: &&Queue| queue.messages.live() > 0 || !queue.pending.is_empty();
+        let filled = queues.filter(|queue| holds(queue) && wanted(&queue.name));
         let filled: Vec<Name> = filled.map(|queue| queue.name.clone()).collect();
         for name in filled {
             self.apply(Command::Queue(QueueCommand::Purge {

@@ -1,6 +1,6 @@
 //! Topologies from definitions: a sandbox for each vhost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
@@ -34,8 +34,18 @@ pub struct NotRead {
     pub why: String,
 }
 
+/// What becomes of items of kinds that this broker does not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unknown {
+    /// They exist, as in the broker that exported them: nothing is claimed of them, nor of a name that they
+    /// have that it is missing.
+    Exist,
+    /// They do not exist, as after an import.
+    LeftOut,
+}
+
 impl Topology {
-    /// Reads definitions, of this broker or of a RabbitMQ; of one vhost, if one is named.
+    /// Reads definitions, of this broker or of a RabbitMQ, as they stand; of one vhost, if one is named.
     ///
     /// 400: it is not a definitions object, or `lint` in it does not silence as it should.
     pub fn read(
@@ -47,8 +57,30 @@ impl Topology {
             silences: Silence::of_definitions(json)?,
             ..Self::default()
         };
-        topology.add(json, vhost, undeliverable)?;
+        topology.add(json, vhost, undeliverable, Unknown::Exist)?;
         Ok(topology)
+    }
+
+    /// The vhosts that have an object among these definitions.
+    ///
+    /// 400: it is not a definitions object.
+    pub fn vhosts_of(json: &Json, vhost: Option<&Name>) -> Result<BTreeSet<Name>, Refusal> {
+        let items = definitions::read(json, vhost)?.into_iter();
+        let named = items.filter_map(|item| match item.step {
+            Ok(ImportStep::Command(vhost, _)) => Some(vhost),
+            Ok(ImportStep::Change(_)) | Err(_) => None,
+        });
+        Ok(named.collect())
+    }
+
+    /// Sets the type of queues that are declared without one in a vhost.
+    pub fn default_queue_type(
+        &mut self,
+        vhost: &Name,
+        kind: Option<Name>,
+        undeliverable: OnUndeliverable,
+    ) {
+        self.vhost(vhost, undeliverable).default_queue_type(kind);
     }
 
     /// Adds definitions to what was read.
@@ -59,8 +91,15 @@ impl Topology {
         json: &Json,
         vhost: Option<&Name>,
         undeliverable: OnUndeliverable,
+        unknown: Unknown,
     ) -> Result<(), Refusal> {
         for item in definitions::read(json, vhost)? {
+            if let Some(stand_in) = item.stand_in
+                && unknown == Unknown::Exist
+            {
+                let sandbox = self.vhost(&stand_in.vhost, undeliverable);
+                sandbox.stand_in(*stand_in);
+            }
             let why = match item.step {
                 Ok(ImportStep::Command(vhost, command)) => {
                     let sandbox = self.vhost(&vhost, undeliverable);

@@ -46,6 +46,12 @@ fn outcome(sandbox: &mut Sandbox, witness: &Witness) -> Option<String> {
     }
     let core = sandbox.core();
     if core
+        .queue(queue)
+        .is_some_and(|queue| !queue.pending.is_empty())
+    {
+        return Some(format!("waits in {queue}"));
+    }
+    if core
         .queue(QUARANTINE)
         .is_some_and(|queue| queue.messages.live() > 0)
     {

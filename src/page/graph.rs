@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::frame::Frame;
-use super::queue::queue_link;
+use super::queue::{queue_link, vhost_flag};
 use super::show::{Count, Text};
 
 /// The page with the graph of a vhost.
@@ -42,6 +42,7 @@ answer! {
         pub rule: Text,
         pub reasons: Vec<(String, Deaths)>,
         pub turns: Text = "loop",
+        pub dead_end: Vec<Text>,
         pub sometimes: bool,
     }
 
@@ -75,6 +76,18 @@ impl EdgeRow {
             None => format!("{reason} {}", one.total),
         });
         words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl GraphPage {
+    /// The command that shows the same.
+    pub fn command(&self) -> String {
+        let vhost = vhost_flag(&self.vhost);
+        if self.around.is_empty() {
+            return format!("coroner graph{vhost}");
+        }
+        let (around, hops) = (self.around.shell(), self.hops.shell());
+        format!("coroner graph{vhost} --around {around} --hops {hops}")
     }
 }
 

@@ -424,14 +424,19 @@ impl QueuePage {
 
 /// The regular expression that means one name.
 fn pattern(name: &str) -> String {
-    let mut pattern = "^".to_owned();
-    for char in name.chars() {
+    format!("^{}$", escaped(name))
+}
+
+/// A regular expression that has this text in it, and nothing that means more.
+pub fn escaped(text: &str) -> String {
+    let mut pattern = String::new();
+    for char in text.chars() {
         if char.is_ascii_punctuation() {
             pattern.push('\\');
         }
         pattern.push(char);
     }
-    pattern + "$"
+    pattern
 }
 
 /// The flag that names a vhost, unless it is the default one.

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::answer::{FromAnswer, read_field};
 use super::frame::Frame;
-use super::show::{Bytes, Count, Rate, Text};
+use super::queue::escaped;
+use super::show::{Bytes, Count, Rate, Text, shell};
 
 answer! {
     /// Deaths by their reason.
@@ -102,10 +103,18 @@ answer! {
         pub operator_policy: Text,
         pub arguments: Value,
         pub effective_policy_definition: Value,
+        /// The rules that the linter found it to break; the page's, not the API's.
+        pub rules: Vec<Text>,
     }
 }
 
 impl QueueRow {
+    /// The link to what the linter found: the graph around the queue.
+    pub fn findings(&self) -> String {
+        let (vhost, name) = (self.vhost.query(), self.name.query());
+        format!("/ui/graph?vhost={vhost}&around={name}")
+    }
+
     /// The query of its page.
     pub fn query(&self) -> String {
         format!("vhost={}&name={}", self.vhost.query(), self.name.query())
@@ -218,6 +227,20 @@ pub struct Queues {
 }
 
 impl Queues {
+    /// The command that lists the same.
+    pub fn command(&self) -> String {
+        let Search { vhost, name, .. } = &self.search;
+        let mut command = vec!["coroner list_queues".to_owned()];
+        // Without it the command lists those of all vhosts, as the page does.
+        if !vhost.is_empty() {
+            command.push(format!("-p {}", vhost.shell()));
+        }
+        if !name.is_empty() {
+            command.push(format!("--name {}", shell(&escaped(name.raw()))));
+        }
+        command.join(" ")
+    }
+
     /// The link to the page of the list before this one.
     pub fn before(&self) -> Option<String> {
         self.queues.before().map(|page| self.search.page(page))

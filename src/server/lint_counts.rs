@@ -1,14 +1,28 @@
 //! Numbers of findings for metrics: looked for when they are asked for, and only if the topology
 //! changed, and not too often.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::base::limits::{LINT_COUNTED_EVERY_MS, LINT_COUNTED_SHARE};
 use crate::base::locks::{RankedMutex, rank};
-use crate::base::{Millis, Name};
+use crate::base::{Charge, Millis, Name};
 
-/// How many findings there are, by the number of their rule.
-pub(super) type Counts = Vec<(&'static str, u64)>;
+/// What was found in a vhost.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    /// How many findings there are, by the number of their rule.
+    pub(super) by_rule: Vec<(&'static str, u64)>,
+    pub(super) marks: Arc<Marks>,
+}
+
+/// The rules that queues break.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    pub(super) by_queue: BTreeMap<Name, Vec<&'static str>>,
+    /// The charge for its memory.
+    pub(super) _counted: Option<Charge>,
+}
 
 /// The numbers of each vhost, as they were when they were last looked for, in the order of their names.
 #[derive(Debug, Default)]
@@ -109,9 +123,13 @@ mod tests {
             let now = Millis(now_ms);
             let counts = known.of((now, &name), state(router), || {
                 looked = true;
-                (vec![("DL001", router)], now.plus(1_000))
+                let counts = Counts {
+                    by_rule: vec![("DL001", router)],
+                    ..Counts::default()
+                };
+                (counts, now.plus(1_000))
             });
-            (looked, counts[0].1)
+            (looked, counts.by_rule[0].1)
         };
         assert_eq!(ask(0, 1), (true, 1));
         assert_eq!(ask(1_000_000, 1), (false, 1), "nothing changed");
@@ -132,7 +150,7 @@ mod tests {
                 policies: 1,
                 silenced: None,
             };
-            known.of((Millis(0), name), state, || (Vec::new(), Millis(0)));
+            known.of((Millis(0), name), state, || (Counts::default(), Millis(0)));
         }
         let new = Name::from("e");
         known.forget_others([&names[3], &new, &names[1]].into_iter());

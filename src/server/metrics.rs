@@ -34,7 +34,7 @@ impl Shared {
             let named = snapshot.vhosts.iter_mut();
             let named = named.into_iter().find(|one| one.name == *vhost.name());
             if let Some(figures) = named {
-                figures.findings = counts;
+                figures.findings = counts.by_rule;
             }
         }
     }

@@ -7,13 +7,15 @@ use serde_json::Value as Json;
 
 use super::Vhost;
 use super::admin::{self, Admin};
-use super::lint_counts::{Counts, State};
+use super::lint_counts::{Counts, Marks, State};
 use crate::base::limits::{GRAPH_HOPS_MAX, LISTING_SLICE};
 use crate::base::{Charge, Millis, Name};
 use crate::broker::arguments::OnUndeliverable;
 use crate::broker::queue::Queue;
 use crate::config::UndeliverableSetting;
-use crate::lint::{self, Figures, Graph, PARAMETER, Sandbox, Silence, Sorted, Topology};
+use crate::lint::{
+    self, Figures, Graph, PARAMETER, Rule, Sandbox, Silence, Sorted, Topology, Unknown,
+};
 use crate::management::Refusal;
 use crate::management::http::json::reading::memory_bytes;
 use crate::management::samples::VhostSample;
@@ -21,52 +23,79 @@ use crate::management::samples::VhostSample;
 /// Memory of a topology in a core, in that of its definitions as JSON.
 const CORE_OF_JSON: u64 = 2;
 
+/// Estimated memory of what is known of one queue without its name and the rules that it breaks.
+const MARK_BYTES: u64 = 96;
+
 /// A copy, and its memory, which counts until it is dropped.
 pub(super) struct Copied {
     pub(super) topology: Topology,
-    _counted: Charge,
+    _counted: Vec<Charge>,
 }
 
 impl Admin {
-    /// Copies the topology of a vhost, with definitions added. Takes long on a large vhost: it is for a
-    /// thread that may block.
+    /// Copies the topology of a vhost. Takes long on a large vhost: it is for a thread that may block.
     ///
-    /// 404: there is no such vhost. 400: `more` are no definitions. 500: the vhost failed.
+    /// 404: there is no such vhost. 500: the vhost failed.
     pub(super) fn copy_topology(
         &self,
         vhost: &Name,
-        more: Option<&Json>,
         undeliverable: OnUndeliverable,
     ) -> Result<Copied, Refusal> {
-        let exported = self.export_definitions(Some(vhost))?;
-        let bytes = memory_bytes(&exported) + more.map_or(0, memory_bytes);
+        let mut topology = Topology::default();
+        let counted = self.add_running(&mut topology, vhost, undeliverable)?;
+        Ok(Copied {
+            topology,
+            _counted: vec![counted],
+        })
+    }
+
+    /// Copies the topology of those vhosts that definitions have something for, and adds that, as an import
+    /// would: what would stand after it. `vhost`: the one that they are for, if they do not name it;
+    /// `unknown`: what becomes of what this broker does not have.
+    ///
+    /// 400: they are no definitions. 404: there is no such vhost. 500: a vhost failed.
+    pub(super) fn topology_after(
+        &self,
+        definitions: &Json,
+        vhost: Option<&Name>,
+        (undeliverable, unknown): (OnUndeliverable, Unknown),
+    ) -> Result<Copied, Refusal> {
+        let silences = match vhost {
+            Some(_) => None, // a global parameter is not imported into a vhost
+            None => Silence::in_definitions(definitions)?,
+        };
+        let mut topology = Topology::default();
+        let mut vhosts = Topology::vhosts_of(definitions, vhost)?;
+        vhosts.extend(vhost.cloned());
         let kept = self.shared().node.alarms.connections();
-        let counted = kept.charge(bytes * (1 + CORE_OF_JSON));
-        let mut topology = Topology::read(&exported, Some(vhost), undeliverable)?;
-        if let Some(more) = more {
-            topology.add(more, Some(vhost), undeliverable)?;
+        let mut counted = vec![kept.charge(memory_bytes(definitions) * CORE_OF_JSON)];
+        for name in &vhosts {
+            if vhost.is_some() || self.vhost(name).is_ok() {
+                counted.push(self.add_running(&mut topology, name, undeliverable)?);
+            } // else the import makes it
         }
+        topology.add(definitions, vhost, undeliverable, unknown)?;
+        topology.silences = silences.unwrap_or_else(|| self.silences().unwrap_or_default());
         Ok(Copied {
             topology,
             _counted: counted,
         })
     }
 
-    /// Reads the topology of definitions, of one vhost if it is named.
-    ///
-    /// 400: they are no definitions.
-    pub(super) fn read_topology(
+    /// Adds a running vhost to a topology; returns the charge for its memory.
+    fn add_running(
         &self,
-        definitions: &Json,
-        vhost: Option<&Name>,
-    ) -> Result<Copied, Refusal> {
+        topology: &mut Topology,
+        vhost: &Name,
+        undeliverable: OnUndeliverable,
+    ) -> Result<Charge, Refusal> {
+        let exported = self.export_definitions(Some(vhost))?;
         let kept = self.shared().node.alarms.connections();
-        let counted = kept.charge(memory_bytes(definitions) * CORE_OF_JSON);
-        let topology = Topology::read(definitions, vhost, self.undeliverable())?;
-        Ok(Copied {
-            topology,
-            _counted: counted,
-        })
+        let counted = kept.charge(memory_bytes(&exported) * (1 + CORE_OF_JSON));
+        let kind = exported.get("default_queue_type").and_then(Json::as_str);
+        topology.default_queue_type(vhost, kind.map(Name::from), undeliverable);
+        topology.add(&exported, Some(vhost), undeliverable, Unknown::LeftOut)?;
+        Ok(counted)
     }
 
     /// What happens to dead letters without a target, unless their queue says otherwise.
@@ -90,8 +119,8 @@ impl Admin {
         Silence::read(&value)
     }
 
-    /// How many findings there are in each of these vhosts, which are all, by the number of their rule:
-    /// as they were when they were last looked for. Takes long if a large vhost changed: it is for a
+    /// How many findings there are in each of these vhosts, which are all, by the number of their rule, and
+    /// which rules each queue breaks: as they were when they were last looked for. Takes long if a large vhost changed: it is for a
     /// thread that may block.
     pub(super) fn lint_counts(&self, vhosts: &[Arc<Vhost>]) -> Vec<Counts> {
         let shared = self.shared();
@@ -109,7 +138,7 @@ impl Admin {
                 silenced: silenced.clone(),
             });
             let Ok(state) = state else {
-                return Counts::new(); // it failed
+                return Counts::default(); // it failed
             };
             let now = shared.clock.now().mono;
             shared.lint_counts.of((now, vhost.name()), state, || {
@@ -122,16 +151,32 @@ impl Admin {
 
     /// Nothing is found where it cannot be looked at, since the vhost was deleted.
     fn count_findings(&self, vhost: &Name) -> Counts {
-        let copied = self.copy_topology(vhost, None, self.undeliverable());
+        let copied = self.copy_topology(vhost, self.undeliverable());
         let Ok(copied) = copied else {
-            return Counts::new();
+            return Counts::default();
         };
         let silences = self.silences().unwrap_or_default();
         let Some(sandbox) = copied.topology.vhosts.get(vhost) else {
-            return Counts::new();
+            return Counts::default();
         };
-        let counts = lint::count(sandbox.core(), &silences).into_iter();
-        counts.map(|(rule, count)| (rule.as_str(), count)).collect()
+        let found = lint::count(sandbox, &silences);
+        let by_rule = found.by_rule.into_iter();
+        let mut bytes = 0;
+        let by_queue = found.by_queue.into_iter().map(|(queue, rules)| {
+            bytes += MARK_BYTES + queue.len() as u64 + size_of_val(&*rules) as u64;
+            (queue, rules.into_iter().map(Rule::as_str).collect())
+        });
+        let by_queue = by_queue.collect();
+        let kept = self.shared().node.alarms.connections();
+        Counts {
+            by_rule: by_rule
+                .map(|(rule, count)| (rule.as_str(), count))
+                .collect(),
+            marks: Arc::new(Marks {
+                by_queue,
+                _counted: Some(kept.charge(bytes)),
+            }),
+        }
     }
 
     /// Where the dead letters of a vhost go, as things stand: with `around`, those of a queue and of the
@@ -182,17 +227,13 @@ impl Admin {
             let why = format!("{hops} hops are too many: {GRAPH_HOPS_MAX} at most");
             return Err(Refusal::bad_request(why));
         }
-        let mut copied = self.copy_topology(vhost, None, self.undeliverable())?;
+        let mut copied = self.copy_topology(vhost, self.undeliverable())?;
         let sandbox = copied.topology.vhosts.remove(vhost);
         let sandbox = sandbox.unwrap_or_else(|| Sandbox::new(vhost.clone(), self.undeliverable()));
         let figures = self.figures(vhost)?;
         let now = self.shared().clock.now();
         let figures = Some((now.wall, figures));
-        let mut graph = Graph::of(
-            sandbox.core(),
-            &self.silences().unwrap_or_default(),
-            figures,
-        );
+        let mut graph = Graph::of(&sandbox, &self.silences().unwrap_or_default(), figures);
         let Some((queue, hops)) = around else {
             graph.summarize();
             return Ok(graph);

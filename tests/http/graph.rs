@@ -43,7 +43,8 @@ fn an_arrow_counts_the_deaths_and_the_graph_comes_in_four_forms() {
     assert_eq!(
         only,
         json!({"from": "q:orders", "to": "q:a/b \"dlq\"", "through": [], "keys": ["a/b \"dlq\""],
-            "rule": "argument x-dead-letter-exchange", "reasons": null, "loop": null, "sometimes": false})
+            "rule": "argument x-dead-letter-exchange", "reasons": null, "loop": null, "dead_end": [],
+            "sometimes": false})
     );
     let node = |graph: &Value, id: &str| {
         let mut nodes = graph["nodes"].as_array().expect("nodes").iter();

@@ -101,6 +101,46 @@ fn definitions_with_a_finding_as_bad_as_fail_on_says_are_not_imported() {
     assert_eq!(api.get("/api/queues").as_array().map(Vec::len), Some(3));
 }
 
+/// The file was judged alone, and by the command line as if all brokers kept what cannot be delivered.
+#[test]
+fn an_import_is_judged_by_what_would_stand_after_it() {
+    let broker = RunningBroker::start(&["--on-undeliverable", "drop"]);
+    let api = Api { broker: &broker };
+    let dead = json!({"type": "fanout", "durable": true});
+    api.put("/api/exchanges/%2F/dead", &dead);
+    let parked = json!({"durable": true,
+        "arguments": {"x-max-length": 9, "x-overflow": "reject-publish"}});
+    api.put("/api/queues/%2F/parked", &parked);
+    let bound = json!({"routing_key": ""});
+    let (status, _) = api.ask("POST", "/api/bindings/%2F/e/dead/q/parked", &bound);
+    assert_eq!(status, 201);
+    // What the file needs is there.
+    let file = json!({
+        "vhosts": [{"name": "/"}, {"name": "new"}],
+        "queues": [{"name": "orders", "vhost": "/", "durable": true,
+            "arguments": {"x-dead-letter-exchange": "dead"}}],
+    });
+    let (status, report) = api.ask("POST", "/api/lint", &file);
+    assert_eq!((status, told(&report)), (200, Vec::<String>::new()));
+    let (status, answer) = api.ask("POST", "/api/definitions?fail-on=info", &file);
+    assert_eq!(status, 204, "{answer}");
+    // What is there gets into trouble by the file, in which nothing is wrong by itself.
+    let policy = json!({"name": "away", "vhost": "/", "pattern": "^parked$", "priority": 1,
+        "definition": {"dead-letter-exchange": "none"}});
+    let file = json!({"policies": [policy]});
+    let (status, report) = api.ask("POST", "/api/lint", &file);
+    let expected = ["DL001 parked dropped (exchange_missing)"];
+    assert_eq!(
+        (status, told(&report)),
+        (200, expected.map(str::to_owned).to_vec())
+    );
+    let (status, answer) = api.ask("POST", "/api/definitions?fail-on=error", &file);
+    assert_eq!(status, 400, "{answer}");
+    let reason = answer["reason"].as_str().expect("a reason");
+    assert!(reason.contains("DL001 queue parked"), "{reason}");
+    assert_eq!(api.get("/api/policies").as_array().map(Vec::len), Some(0));
+}
+
 #[test]
 fn what_the_linter_does_not_understand_is_named() {
     let broker = RunningBroker::start(&[]);

@@ -408,6 +408,25 @@ fn the_graph_and_the_findings_are_shown_and_names_stay_text() {
         let again = page.body.contains("data-every=\"60000\"");
         assert!(again, "it is asked for anew each minute: {}", page.body);
     }
+    // What is a dead end, or a finding, is marked where the queue is listed; commands show the same.
+    let marked = "dead end DL001";
+    assert!(answer.body.contains(marked), "{}", answer.body);
+    let queues = browser.get("/ui/queues").body;
+    assert!(queues.contains(">DL001</a>"), "{queues}");
+    assert!(
+        queues.contains("<code>coroner list_queues</code>"),
+        "{queues}"
+    );
+    let queues = browser.get("/ui/queues?vhost=%2F&search=a.b").body;
+    let command = "<code>coroner list_queues -p / --name &#39;a\\.b&#39;</code>";
+    assert!(queues.contains(command), "{queues}");
+    api.put("/api/vhosts/shop", &json!({}));
+    let rights = json!({"configure": ".*", "write": ".*", "read": ".*"});
+    api.put("/api/permissions/shop/guest", &rights);
+    api.put("/api/queues/shop/q", &json!({}));
+    let graph = browser.get("/ui/graph?vhost=shop&around=q&hops=3").body;
+    let command = "<code>coroner graph -p shop --around q --hops 3</code>";
+    assert!(graph.contains(command), "{graph}");
     // Who may not enter the vhost sees no graph of it.
     api.put(
         "/api/users/stranger",
@@ -418,6 +437,54 @@ fn the_graph_and_the_findings_are_shown_and_names_stay_text() {
         stranger.send("GET", "/ui/graph?vhost=%2F", "", "").status,
         403
     );
+}
+
+/// All forms were offered to whoever could see the page.
+#[test]
+fn forms_beneath_the_exchanges_are_offered_as_far_as_there_are_rights_for_them() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    add_user(&api, "ann", ".*");
+    add_user(&api, "bob", "^$");
+    let rights = json!({"configure": "", "write": "^$", "read": "^$"});
+    api.put(
+        "/api/users/eve",
+        &json!({"password": "eve", "tags": "management"}),
+    );
+    api.put("/api/permissions/%2F/eve", &rights);
+    let all = ["declare-exchange", "declare-queue", "bind", "publish"];
+    for (user, offered) in [
+        ("guest", &all[..]),
+        ("ann", &["bind", "publish"]),
+        ("bob", &["publish"]),
+        ("eve", &[]),
+    ] {
+        let page = Browser::of(&broker, user).get("/ui/exchanges").body;
+        let is_there = |form: &&&str| page.contains(&format!("action=\"/ui/do/{form}\""));
+        let there: Vec<&str> = all.iter().filter(is_there).copied().collect();
+        assert_eq!(there, offered, "{user}");
+    }
+}
+
+/// The page promised them, and no route had them.
+#[test]
+fn the_page_of_a_queue_shows_what_sets_each_setting_and_what_that_beats() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let policy = json!({"pattern": "^q$", "definition": {"max-length": 5}});
+    api.put("/api/policies/%2F/short", &policy);
+    api.put(
+        "/api/queues/%2F/q",
+        &json!({"arguments": {"x-max-length": 9}}),
+    );
+    let beaten = json!({"value": 9, "rule": "argument"});
+    let setting =
+        json!({"key": "max-length", "value": 5, "rule": "policy short", "beats": [beaten]});
+    assert_eq!(api.get("/api/queues/%2F/q")["settings"], json!([setting]));
+    let shown = Browser::of(&broker, "guest").get("/ui/queue?vhost=%2F&name=q&tab=settings");
+    let row = "<td data-label=\"Comes from\"><bdi>policy short</bdi></td>\
+               <td data-label=\"Beats\"><bdi>9</bdi> of <bdi>argument</bdi></td>";
+    assert!(shown.body.contains(row), "{}", shown.body);
 }
 
 /// Each page listens to events, and one shows the latest; of a queue that somebody may not read neither error

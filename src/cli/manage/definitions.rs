@@ -41,7 +41,7 @@ pub(super) struct ImportDefinitions {
     /// File to read; '-' is standard input
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// Imports nothing if 'lint' finds something as bad as this in the file
+    /// Imports nothing if 'lint' would find something as bad as this after the import
     #[arg(long, value_enum, value_name = "SEVERITY")]
     fail_on: Option<FailOn>,
 }

@@ -1,18 +1,15 @@
 //! From the map of the linter to nodes and arrows.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::{Edge, Figures, Graph, LeftOut, Node, Place};
-use crate::base::limits::{GRAPH_EDGES_KEPT_MAX, LINT_LOOP_VISITS_MAX, LINT_TARGETS_MAX};
+use crate::base::limits::{GRAPH_EDGES_KEPT_MAX, LINT_LOOP_VISITS_MAX};
 use crate::base::order::sort_and_dedup;
-use crate::base::{ExchangeId, Name, QueueId, Timestamp};
+use crate::base::{Name, Timestamp};
 use crate::broker::Core;
 use crate::broker::arguments::{DeadLetterStrategy, OnUndeliverable};
-use crate::broker::binding::ResolvedDestination;
 use crate::broker::names::QUARANTINE;
 use crate::broker::queue::Queue;
-use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::deaths::Reason;
 use crate::lint::finding::{Finding, Rule, Subject};
 use crate::lint::map::{Fate, Map, Step};
@@ -32,8 +29,6 @@ pub(super) struct Building<'a> {
     left_out: LeftOut,
     /// Steps to targets that may still be taken.
     visits_left: usize,
-    /// Where messages may go from exchanges at which more than the key decides.
-    possible: BTreeMap<ExchangeId, Arc<[QueueId]>>,
 }
 
 impl<'a> Building<'a> {
@@ -49,7 +44,6 @@ impl<'a> Building<'a> {
             edges: Vec::new(),
             left_out: LeftOut::default(),
             visits_left: LINT_LOOP_VISITS_MAX,
-            possible: BTreeMap::new(),
         }
     }
 
@@ -111,7 +105,7 @@ impl<'a> Building<'a> {
                     turns: None,
                     sometimes: false,
                 });
-                arrow.sometimes |= step.fate == Fate::Varies;
+                arrow.sometimes |= matches!(step.fate, Fate::Varies(_));
                 if !arrow.reasons.contains(&step.reason) {
                     arrow.reasons.push(step.reason);
                 }
@@ -127,16 +121,11 @@ impl<'a> Building<'a> {
     }
 
     /// Where the dead letters of one step go.
-    fn places(&mut self, queue: &Queue, step: &Step) -> Vec<Place> {
+    fn places(&self, queue: &Queue, step: &Step) -> Vec<Place> {
         let queues = match &step.fate {
             Fate::NoExchange => return self.without_exchange(queue, step.reason),
             Fate::Missing | Fate::Nowhere => return vec![self.without_target(queue)],
-            Fate::Arrives(_) => Arc::clone(&step.reached),
-            Fate::Varies => {
-                let way = step.way.as_ref();
-                let exchange = way.and_then(|way| self.core.router().id_of(&way.exchange));
-                exchange.map_or_else(|| Arc::from([]), |exchange| self.possible(exchange))
-            }
+            Fate::Arrives(_) | Fate::Varies(_) => &step.reached,
         };
         let queues = queues.iter().filter_map(|id| self.core.queue_by_id(*id));
         queues
@@ -170,44 +159,6 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// The queues that some message or other may reach from an exchange, some if they are very many.
-    fn possible(&mut self, exchange: ExchangeId) -> Arc<[QueueId]> {
-        if let Some(known) = self.possible.get(&exchange) {
-            return Arc::clone(known);
-        }
-        let router = self.core.router();
-        let mut seen = vec![exchange];
-        let mut open = vec![exchange];
-        let mut queues: Vec<QueueId> = Vec::new();
-        let mut reach = |exchange: ExchangeId, open: &mut Vec<ExchangeId>| {
-            if exchange != DEFAULT_EXCHANGE && !seen.contains(&exchange) {
-                seen.push(exchange);
-                open.push(exchange);
-            }
-        };
-        while let Some(exchange) = open.pop().and_then(|id| router.exchange(id)) {
-            for place in exchange.bindings().values() {
-                if queues.len() >= LINT_TARGETS_MAX {
-                    break;
-                }
-                match place {
-                    ResolvedDestination::Queue(queue) if !queues.contains(queue) => {
-                        queues.push(*queue);
-                    }
-                    ResolvedDestination::Queue(_) => {}
-                    ResolvedDestination::Exchange(exchange) => reach(*exchange, &mut open),
-                }
-            }
-            let alternate = exchange.alternate().and_then(|name| router.id_of(name));
-            if let Some(alternate) = alternate {
-                reach(alternate, &mut open);
-            }
-        }
-        let queues: Arc<[QueueId]> = queues.into();
-        self.possible.insert(exchange, Arc::clone(&queues));
-        queues
-    }
-
     /// Marks the arrows of loops; the worse rule stays.
     fn mark(&mut self, loops: &[Loop]) {
         let mut turns: BTreeMap<(Name, Name), Rule> = BTreeMap::new();
@@ -237,7 +188,10 @@ impl<'a> Building<'a> {
             };
             let exchange = self.core.router().exchange_named(name);
             let node = Node {
-                kind: exchange.map(|exchange| exchange.spec.kind.as_str()),
+                kind: exchange.map(|exchange| {
+                    let stranger = self.map.strangers.exchanges.get(name).cloned();
+                    stranger.unwrap_or_else(|| Name::from(exchange.spec.kind.as_str()))
+                }),
                 ..Node::default()
             };
             nodes.push((Place::Exchange(name.clone()), node));
@@ -247,7 +201,10 @@ impl<'a> Building<'a> {
             let counted = self.figures.as_ref();
             let counted = counted.map(|figures| figures.get(&queue.name).cloned());
             let node = Node {
-                kind: Some(queue.settings.queue_type.as_str()),
+                kind: Some({
+                    let stranger = self.map.strangers.queues.get(&queue.name).cloned();
+                    stranger.unwrap_or_else(|| Name::from(queue.settings.queue_type.as_str()))
+                }),
                 figures: counted.map(Option::unwrap_or_default),
                 rules: Vec::new(),
             };

@@ -120,7 +120,8 @@ impl<'a> Drawing<'a> {
 }
 
 impl Graph {
-    fn dead_end(&self, edge: &Edge) -> Vec<Rule> {
+    /// The rules that say why an arrow is a dead end; none: it is none.
+    pub(super) fn dead_end(&self, edge: &Edge) -> Vec<Rule> {
         let is_end = edge.to.kind() != "queue" && self.nodes.get(&edge.to).is_some();
         let node = self.nodes.get(&Place::Queue(edge.from.clone()));
         let about = if edge.rule.is_some() {
@@ -252,8 +253,8 @@ impl Labelled<'_> {
         }];
         match self.place {
             Place::Queue(_) => lines.extend(self.figures_words()),
-            Place::Exchange(_) => lines.push(match self.node.kind {
-                Some(kind) => format!("{kind} exchange"),
+            Place::Exchange(_) => lines.push(match &self.node.kind {
+                Some(kind) => format!("{} exchange", visible(kind)),
                 None => String::from("no such exchange"),
             }),
             Place::Wait | Place::Drop => {}

@@ -21,10 +21,10 @@ use super::report::Silence;
 use super::rules;
 use super::sorted::Sorted;
 use super::topology::Topology;
-use super::{Target, find};
+use super::{Sandbox, Target, find};
 use crate::base::{Name, Timestamp};
+use crate::broker::ByReason;
 use crate::broker::names::QUARANTINE;
-use crate::broker::{ByReason, Core};
 use crate::deaths::Reason;
 
 /// Where the dead letters of a vhost go: its queues, the dead-letter exchanges, and the arrows between
@@ -94,7 +94,7 @@ impl Place {
 #[derive(Clone, Debug, Default)]
 struct Node {
     /// The type of the queue or exchange; none: it does not exist, or is a place.
-    kind: Option<&'static str>,
+    kind: Option<Name>,
     /// None: nobody counted, the topology is that of a file.
     figures: Option<Figures>,
     rules: Vec<Rule>,
@@ -130,11 +130,12 @@ impl Graph {
     /// The graph of a topology. `silences`: findings that are not marked; `figures`: what was counted in
     /// its queues, and when.
     pub(crate) fn of(
-        core: &Core,
+        sandbox: &Sandbox,
         silences: &[Silence],
         figures: Option<(Timestamp, Sorted<Name, Figures>)>,
     ) -> Self {
-        let map = Map::draw(core);
+        let core = sandbox.core();
+        let map = Map::draw(sandbox);
         let loops = rules::find_loops(core, &map);
         let findings = find(core, (&map, &loops), Target::Coroner, silences).findings;
         let (as_of, figures) = figures.unzip();
@@ -144,7 +145,7 @@ impl Graph {
     /// The graph of one vhost of definitions; none: they have nothing of it.
     pub(crate) fn of_topology(topology: &Topology, vhost: &Name) -> Option<Self> {
         let sandbox = topology.vhosts.get(vhost)?;
-        Some(Self::of(sandbox.core(), &topology.silences, None))
+        Some(Self::of(sandbox, &topology.silences, None))
     }
 
     fn figures_of(&self, queue: &Name) -> Option<&Figures> {
@@ -194,6 +195,7 @@ impl Graph {
         let through = edge.through.iter();
         let through = through.map(|name| Place::Exchange(name.clone()).id());
         let keys = edge.keys.iter().map(|key| &**key);
+        let ends = self.dead_end(edge).into_iter().map(Rule::as_str);
         json!({
             "from": Place::Queue(edge.from.clone()).id(),
             "to": edge.to.id(),
@@ -202,6 +204,7 @@ impl Graph {
             "rule": edge.rule,
             "reasons": reasons.collect::<JsonMap<_, _>>(),
             "loop": edge.turns.map(Rule::as_str),
+            "dead_end": ends.collect::<Vec<_>>(),
             "sometimes": edge.sometimes,
         })
     }
@@ -216,12 +219,12 @@ impl Node {
         let mut put = |field: &str, value: Json| fields.insert(field.to_owned(), value);
         match place {
             Place::Exchange(_) => {
-                put("type", json!(self.kind));
+                put("type", json!(self.kind.as_deref()));
             }
             Place::Queue(_) => {
                 let figures = self.figures.as_ref();
                 let count = |count: fn(&Figures) -> u64| json!(figures.map(count));
-                put("type", json!(self.kind));
+                put("type", json!(self.kind.as_deref()));
                 put("ready", count(|figures| figures.ready));
                 put("held", count(|figures| figures.held));
                 put("delayed", count(|figures| figures.delayed));

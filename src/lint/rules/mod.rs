@@ -16,15 +16,16 @@ use super::map::Map;
 use crate::base::Name;
 use crate::base::limits::LINT_NAMES_TOLD_MAX;
 use crate::broker::Core;
-use crate::broker::arguments::OnUndeliverable;
+use crate::broker::arguments::{DeadLetterStrategy, OnUndeliverable, Overflow, QueueType};
 use crate::broker::policy::Rule as SettingRule;
 use crate::broker::queue::Queue;
 
 /// What all rules find.
 pub(super) fn all(core: &Core, map: &Map, loops: &[Loop], target: Target) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for queue in core.queues() {
-        ways::look(core, map, queue, &mut findings);
+    let known = |queue: &&Queue| !map.strangers.has_queue(&queue.name);
+    for queue in core.queues().filter(known) {
+        ways::look(core, (map, target), queue, &mut findings);
         losses::look(core, map, queue, &mut findings);
         targets::look(core, map, queue, &mut findings);
         if target == Target::Rabbitmq {
@@ -32,7 +33,7 @@ pub(super) fn all(core: &Core, map: &Map, loops: &[Loop], target: Target) -> Vec
         }
     }
     loops::look(core, map, loops, &mut findings);
-    policies::look(core, target, &mut findings);
+    policies::look(core, map, target, &mut findings);
     findings
 }
 
@@ -55,6 +56,42 @@ pub(super) fn is_kept(queue: &Queue, quarantines: bool) -> bool {
     match queue.settings.on_undeliverable {
         Some(choice) => choice == OnUndeliverable::Quarantine,
         None => quarantines,
+    }
+}
+
+/// What becomes of dead letters that reach no queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unreached {
+    /// They are dropped.
+    Lost,
+    /// They go to the quarantine.
+    Kept,
+    /// They wait in their queue until there is a way.
+    Wait,
+}
+
+impl Unreached {
+    /// Letters of a queue, where this runs it. A RabbitMQ lets letters wait only in a quorum queue that
+    /// refuses what is too much.
+    fn of(core: &Core, queue: &Queue, target: Target) -> Self {
+        let settings = &queue.settings;
+        let waits = settings.dead_letter_strategy == DeadLetterStrategy::AtLeastOnce;
+        let waits_there = settings.queue_type == QueueType::Quorum
+            && settings.overflow == Overflow::RejectPublish;
+        if waits && (target == Target::Coroner || waits_there) {
+            Self::Wait
+        } else if is_kept(queue, core.quarantines()) {
+            Self::Kept
+        } else {
+            Self::Lost
+        }
+    }
+
+    const fn severity(self) -> Severity {
+        match self {
+            Self::Lost => Severity::Error,
+            Self::Kept | Self::Wait => Severity::Warning,
+        }
     }
 }
 

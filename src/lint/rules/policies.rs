@@ -6,21 +6,39 @@ use super::rabbitmq::OWN_KEYS;
 use super::{listed, subject};
 use crate::base::Name;
 use crate::base::limits::LINT_MATCHES_MAX;
+use crate::broker::definition::{Subject as KeyOf, key};
+use crate::broker::policy::ApplyTo;
 use crate::broker::queue::Queue;
 use crate::broker::{Core, Declared, Policy, Warning};
 use crate::lint::Target;
 use crate::lint::finding::{Finding, Rule, Severity, Subject};
+use crate::lint::map::Map;
+use crate::lint::sandbox::Strangers;
 
-pub(super) fn look(core: &Core, target: Target, findings: &mut Vec<Finding>) {
+pub(super) fn look(core: &Core, map: &Map, target: Target, findings: &mut Vec<Finding>) {
+    let strangers = &map.strangers;
     for operator in [false, true] {
-        of_kind(core, operator, findings);
+        of_kind(core, strangers, operator, findings);
         for policy in core.policies().list(operator) {
-            of_one(core, operator, policy, target, findings);
+            // What has no effect in this broker has one there.
+            let is_for_others = target == Target::Rabbitmq || matches_a_stranger(strangers, policy);
+            of_one(core, (operator, is_for_others), policy, target, findings);
         }
     }
-    for queue in core.queues() {
+    let known = |queue: &&Queue| !strangers.has_queue(&queue.name);
+    for queue in core.queues().filter(known) {
         beaten(core, queue, findings);
     }
+}
+
+/// Whether a policy is for a queue, of a type that this broker does not have, that is there.
+fn matches_a_stranger(strangers: &Strangers, policy: &Policy) -> bool {
+    let covers = match policy.apply_to {
+        ApplyTo::Queues | ApplyTo::Streams | ApplyTo::All => true,
+        ApplyTo::ClassicQueues | ApplyTo::QuorumQueues | ApplyTo::Exchanges => false,
+    };
+    let mut names = strangers.queues.keys();
+    covers && names.any(|name| policy.pattern.matches(name))
 }
 
 /// What became of one policy.
@@ -33,7 +51,7 @@ struct Fate<'a> {
 
 /// DL011, and DL013 for what matches nothing. Not inlined: it would be there for each kind of policy.
 #[inline(never)]
-fn of_kind(core: &Core, operator: bool, findings: &mut Vec<Finding>) {
+fn of_kind(core: &Core, strangers: &Strangers, operator: bool, findings: &mut Vec<Finding>) {
     let policies = core.policies();
     let fates = policies.list(operator).map(|_| Fate::default());
     let mut fates: Vec<Fate<'_>> = fates.collect();
@@ -42,7 +60,8 @@ fn of_kind(core: &Core, operator: bool, findings: &mut Vec<Finding>) {
         policy.apply_to.covers_queue(queue.settings.queue_type)
             && policy.pattern.matches(&queue.name)
     };
-    for queue in core.queues() {
+    let known = |queue: &&Queue| !strangers.has_queue(&queue.name);
+    for queue in core.queues().filter(known) {
         let Some(rest) = left.checked_sub(policies.count(operator)) else {
             return;
         };
@@ -62,7 +81,8 @@ fn of_kind(core: &Core, operator: bool, findings: &mut Vec<Finding>) {
     }
     for (policy, fate) in policies.list(operator).zip(&fates) {
         let subject = named(operator, &policy.name);
-        if fate.applied == 0 && fate.outranked.is_empty() && !covers_an_exchange(core, policy) {
+        let is_applied = covers_an_exchange(core, policy) || matches_a_stranger(strangers, policy);
+        if fate.applied == 0 && fate.outranked.is_empty() && !is_applied {
             let says = format!("matches nothing: '{}'", policy.pattern.as_str());
             findings.push(Finding::new(Rule::NoEffect, subject, says));
             continue;
@@ -119,7 +139,7 @@ fn named(operator: bool, name: &Name) -> Subject {
 /// Keys of one policy: without effect here (DL013), unknown to a RabbitMQ (DL019).
 fn of_one(
     core: &Core,
-    operator: bool,
+    (operator, is_for_others): (bool, bool),
     policy: &Policy,
     target: Target,
     findings: &mut Vec<Finding>,
@@ -131,6 +151,10 @@ fn of_one(
     };
     for warning in core.warnings_of(&declared) {
         if let Warning::NoEffect { setting, why } = warning {
+            let of_nothing = key(&setting).map(|key| key.subject) == Some(KeyOf::Nothing);
+            if is_for_others && (of_nothing || &*setting == "apply-to") {
+                continue;
+            }
             let says = format!("the key '{setting}' has no effect: {why}");
             findings.push(Finding::new(Rule::NoEffect, subject.clone(), says));
         }

@@ -6,7 +6,7 @@ use crate::broker::queue::Queue;
 use crate::lint::finding::{Finding, Rule};
 
 /// Policy keys that RabbitMQ 4.0.5 refuses, later ones know some of them; with `x-` before them
-/// arguments, which it ignores.
+/// arguments, which it ignores, since no type of queue there has them.
 pub const OWN_KEYS: [&str; 7] = [
     "on-undeliverable",
     "delayed-retry-jitter",
@@ -17,6 +17,12 @@ pub const OWN_KEYS: [&str; 7] = [
     "poison-isolation",
 ];
 
+/// Arguments that RabbitMQ 4.0 has for other types of queues only: with one of them a declaration is
+/// refused, where those that no type has are ignored. Those that this broker refuses, too, are not here: they
+/// are told among what was not read.
+const REFUSED_BY_CLASSIC: &[&str] = &["x-dead-letter-strategy", "x-delivery-limit"];
+const REFUSED_BY_QUORUM: &[&str] = &["x-queue-master-locator"];
+
 pub(super) fn look(queue: &Queue, findings: &mut Vec<Finding>) {
     let settings = &queue.settings;
     let mut found = |says: String, fix: &str| {
@@ -25,22 +31,36 @@ pub(super) fn look(queue: &Queue, findings: &mut Vec<Finding>) {
     };
     let quorum = settings.queue_type == QueueType::Quorum;
     if settings.dead_letter_strategy == DeadLetterStrategy::AtLeastOnce {
-        if !quorum {
-            let says =
-                "at-least-once dead lettering is for quorum queues in RabbitMQ: it ignores it here";
+        if !quorum && queue.arguments.dead_letter_strategy.is_none() {
+            let says = "RabbitMQ does not apply a policy with dead-letter-strategy to classic queues: \
+                        nothing of it counts here";
             found(says.to_owned(), "declare it with x-queue-type=quorum");
-        } else if settings.overflow == Overflow::DropHead {
+        }
+        if quorum && settings.overflow == Overflow::DropHead {
             let says = "with overflow drop-head RabbitMQ falls back to at-most-once dead lettering";
             found(says.to_owned(), "set overflow to reject-publish");
         }
     }
     if quorum && settings.overflow == Overflow::RejectPublishDlx {
-        let says = "quorum queues of RabbitMQ do not know overflow reject-publish-dlx";
+        let says = "quorum queues of RabbitMQ do not know overflow reject-publish-dlx: they drop from the head";
         found(says.to_owned(), "use reject-publish, or a classic queue");
     }
+    let (refused, kind) = if quorum {
+        (REFUSED_BY_QUORUM, "quorum")
+    } else {
+        (REFUSED_BY_CLASSIC, "classic")
+    };
     for (argument, _) in queue.arguments.echoed() {
         let key = argument.strip_prefix("x-").unwrap_or_default();
-        if OWN_KEYS.contains(&key) {
+        if refused.contains(&&**argument) {
+            let says = format!(
+                "RabbitMQ refuses the declaration: {kind} queues do not have the argument '{argument}'"
+            );
+            found(
+                says,
+                "leave it out, or declare the type of queue that has it",
+            );
+        } else if OWN_KEYS.contains(&key) {
             let says = format!("RabbitMQ 4.0 ignores the argument '{argument}'");
             found(says, "see docs/DIFFERENCES.md");
         }

@@ -1,66 +1,107 @@
 //! Where dead letters arrive: DL015, DL016, DL017, DL020.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::{exchange_words, listed, rule_words, subject};
-use crate::base::{Name, QueueId};
+use crate::base::QueueId;
 use crate::broker::Core;
 use crate::broker::queue::Queue;
 use crate::lint::finding::{Finding, Rule};
-use crate::lint::map::{By, Map};
+use crate::lint::map::{By, Fate, Map};
+
+/// A queue that dead letters reach.
+struct Reached<'a> {
+    queue: &'a Queue,
+    /// Not surely: more than their keys decides.
+    perhaps: bool,
+}
 
 pub(super) fn look(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Finding>) {
-    let targets: BTreeSet<QueueId> = map
-        .steps_in(queue.id)
-        .flat_map(|step| step.reached.iter().copied())
-        .collect();
-    let targets: Vec<&Queue> = targets
-        .iter()
-        .filter_map(|id| core.queue_by_id(*id))
-        .collect();
-    if queue.durable {
-        does_not_last(core, queue, &targets, findings);
+    let mut targets: BTreeMap<QueueId, bool> = BTreeMap::new();
+    for step in map.steps_in(queue.id) {
+        let perhaps = matches!(step.fate, Fate::Varies(_));
+        for target in step.reached.iter() {
+            *targets.entry(*target).or_insert(true) &= perhaps;
+        }
     }
-    if targets.iter().any(|target| target.id == queue.id) {
+    let targets = targets.into_iter().filter_map(|(id, perhaps)| {
+        let queue = core.queue_by_id(id)?;
+        Some(Reached { queue, perhaps })
+    });
+    let targets: Vec<Reached<'_>> = targets.collect();
+    if queue.durable {
+        ways_do_not_last(core, map, queue, findings);
+        targets_do_not_last(map, queue, &targets, findings);
+    }
+    if targets
+        .iter()
+        .any(|target| target.queue.id == queue.id && !target.perhaps)
+    {
         let says = "dead letters of this queue go into itself";
         let because = format!("by {}", rule_words(queue));
         findings.push(Finding::new(Rule::IntoItself, subject(queue), says).because(because));
     }
     among_the_living(map, queue, &targets, findings);
-    for target in &targets {
+    for Reached {
+        queue: target,
+        perhaps,
+    } in &targets
+    {
         let why = match (target.settings.max_length, target.settings.message_ttl_ms) {
+            _ if map.strangers.has_queue(&target.name) => continue,
             (Some(0), _) => "max-length is 0",
             (_, Some(0)) => "message-ttl is 0",
             _ => continue,
         };
         let says = format!(
-            "its dead letters die on arrival in {}, unless a consumer waits for them: {why}",
+            "its dead letters {} on arrival in {}, unless a consumer waits for them: {why}",
+            if *perhaps { "may die" } else { "die" },
             target.name
         );
         findings.push(Finding::new(Rule::DiesOnArrival, subject(queue), says));
     }
 }
 
-fn does_not_last(core: &Core, queue: &Queue, targets: &[&Queue], findings: &mut Vec<Finding>) {
+/// DL015: exchanges. Through those behind the dead-letter exchange not all letters need to go.
+fn ways_do_not_last(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Finding>) {
+    let router = core.router();
     let exchange = queue.settings.dead_letter_exchange.as_ref();
-    let exchange = exchange.and_then(|name| core.router().exchange_named(name));
-    if let Some(exchange) = exchange {
+    let Some(first) = exchange.and_then(|name| router.id_of(name)) else {
+        return;
+    };
+    let behind = map.behind(first);
+    let behind = behind.into_iter().flat_map(|behind| &behind.exchanges);
+    for exchange in behind.filter_map(|id| router.exchange(*id)) {
         let spec = &exchange.spec;
         let why = match (spec.durable, spec.auto_delete) {
             (false, _) => "is not durable: it is gone after a restart",
             (true, true) => "is deleted with its last binding",
-            (true, false) => "",
+            (true, false) => continue,
         };
-        if !why.is_empty() {
-            let says = format!(
-                "the dead letters of this durable queue go through {}, which {why}",
-                exchange_words(&spec.name)
-            );
-            findings.push(Finding::new(Rule::DoesNotLast, subject(queue), says));
-        }
+        let goes = if exchange.id == first { "go" } else { "may go" };
+        let says = format!(
+            "the dead letters of this durable queue {goes} through {}, which {why}",
+            exchange_words(&spec.name)
+        );
+        findings.push(Finding::new(Rule::DoesNotLast, subject(queue), says));
     }
-    for target in targets {
-        let why = if !target.declared_durable {
+}
+
+/// DL015: queues that dead letters go to, or may go to, and that are gone before they are.
+fn targets_do_not_last(
+    map: &Map,
+    queue: &Queue,
+    targets: &[Reached<'_>],
+    findings: &mut Vec<Finding>,
+) {
+    for Reached {
+        queue: target,
+        perhaps,
+    } in targets
+    {
+        let why = if map.strangers.has_queue(&target.name) {
+            continue;
+        } else if !target.declared_durable {
             "is not durable: it is gone after a restart"
         } else if target.exclusive.is_some() {
             "is exclusive: it is gone with its connection"
@@ -72,7 +113,8 @@ fn does_not_last(core: &Core, queue: &Queue, targets: &[&Queue], findings: &mut 
             continue;
         };
         let says = format!(
-            "the dead letters of this durable queue go to {}, which {why}",
+            "the dead letters of this durable queue {} to {}, which {why}",
+            if *perhaps { "may go" } else { "go" },
             target.name
         );
         findings.push(Finding::new(Rule::DoesNotLast, subject(queue), says));
@@ -81,28 +123,35 @@ fn does_not_last(core: &Core, queue: &Queue, targets: &[&Queue], findings: &mut 
 
 /// DL016. A way back to where a message came from is a retry, not a fan-out; and an exchange that live
 /// messages pass on their way to the same queues is meant to have both.
-fn among_the_living(map: &Map, queue: &Queue, targets: &[&Queue], findings: &mut Vec<Finding>) {
+fn among_the_living(
+    map: &Map,
+    queue: &Queue,
+    targets: &[Reached<'_>],
+    findings: &mut Vec<Finding>,
+) {
     let exchange = queue.settings.dead_letter_exchange.as_ref();
     if exchange.is_some_and(|exchange| map.fed.contains_key(exchange)) {
         return;
     }
-    let is_alive = |target: &&&Queue| {
-        let arrivals = map.in_queue.get(&target.id).into_iter().flatten();
+    let is_alive = |target: &&Reached<'_>| {
+        let target = target.queue.id;
+        let arrivals = map.in_queue.get(&target).into_iter().flatten();
         let mut arrivals = arrivals.filter_map(|index| map.arrivals.get(*index));
-        target.id != queue.id
+        target != queue.id
             && arrivals.any(|arrival| arrival.by == By::Exchange)
-            && !map.leads_to(target.id, queue.id)
+            && !map.leads_to(target, queue.id)
     };
-    let alive: Vec<&Name> = targets
-        .iter()
-        .filter(is_alive)
-        .map(|target| &target.name)
-        .collect();
+    let alive: Vec<&Reached<'_>> = targets.iter().filter(is_alive).collect();
     if alive.is_empty() {
         return;
     }
-    let names = listed(alive.into_iter());
-    let says = format!("its dead letters also reach queues that get live messages: {names}");
+    let reach = if alive.iter().all(|target| target.perhaps) {
+        "may also reach"
+    } else {
+        "also reach"
+    };
+    let names = listed(alive.iter().map(|target| &target.queue.name));
+    let says = format!("its dead letters {reach} queues that get live messages: {names}");
     let because = format!("by {}", rule_words(queue));
     findings.push(Finding::new(Rule::AmongTheLiving, subject(queue), says).because(because));
 }

@@ -110,8 +110,8 @@ fn an_arrow_is_where_the_dead_of_a_queue_go_by_the_keys_that_reach_it() {
     };
     let figures = Sorted::of(vec![(Name::from("orders"), figures)]);
     let topology = topology(&orders(), OnUndeliverable::Drop);
-    let core = topology.vhosts.values().next().unwrap().core();
-    let graph = Graph::of(core, &[], Some((Timestamp(7), figures)));
+    let sandbox = topology.vhosts.values().next().unwrap();
+    let graph = Graph::of(sandbox, &[], Some((Timestamp(7), figures)));
     let reasons = json!({
         "rejected": {"total": 412, "rate": 0.5},
         "expired": {"total": 0, "rate": 0.0},
@@ -137,9 +137,9 @@ fn an_arrow_is_where_the_dead_of_a_queue_go_by_the_keys_that_reach_it() {
         ],
         "edges": [
             {"from": "q:orders", "to": "q:orders.dlq", "through": ["x:dead"], "keys": ["order.new"],
-                "rule": rule, "reasons": reasons, "loop": null, "sometimes": false},
+                "rule": rule, "reasons": reasons, "loop": null, "dead_end": [], "sometimes": false},
             {"from": "q:orders", "to": "drop", "through": ["x:dead"], "keys": ["order.cancelled"],
-                "rule": rule, "reasons": reasons, "loop": null, "sometimes": false},
+                "rule": rule, "reasons": reasons, "loop": null, "dead_end": ["DL003"], "sometimes": false},
         ],
         "left_out": {"nodes": 0, "edges": 0},
     });
@@ -267,10 +267,10 @@ fn of_very_many_queues_those_are_shown_that_matter_and_the_others_are_counted() 
         "bindings": [binding("dead", "all", "")],
     });
     let topology = topology(&definitions, OnUndeliverable::Drop);
-    let core = topology.vhosts.values().next().unwrap().core();
+    let sandbox = topology.vhosts.values().next().unwrap();
     let graph = |died: u64| {
         let died = (0..died).map(|n| (format!("q{n:04}"), n + 1));
-        Graph::of(core, &[], Some((Timestamp(0), counted(died))))
+        Graph::of(sandbox, &[], Some((Timestamp(0), counted(died))))
     };
     let mut some = graph(3);
     some.summarize();

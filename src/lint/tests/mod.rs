@@ -1,7 +1,9 @@
 //! Each rule, on the smallest topology that breaks it; and what is not found where all is well.
 
+mod behind;
 mod graph;
 mod projects;
+mod strangers;
 mod worlds;
 
 use serde_json::{Value as Json, json};

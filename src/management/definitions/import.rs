@@ -26,6 +26,31 @@ pub struct Item {
     pub what: String,
     /// The step that imports it, or why it cannot be imported.
     pub step: Result<ImportStep, Problem>,
+    /// What may stand for it where nothing is imported, if it is of a kind that this broker does not have.
+    pub stand_in: Option<Box<StandIn>>,
+}
+
+/// Something that has the name of an item, and its place among the others, for the linter: there is a
+/// queue, an exchange, a binding or a policy, though this broker cannot run it.
+#[derive(Debug)]
+pub struct StandIn {
+    /// The vhost of the item.
+    pub vhost: Name,
+    /// Which type the item has there: `stream`, `x-delayed-message`.
+    pub kind: Name,
+    /// Declares the stand-in.
+    pub command: Command,
+}
+
+impl Item {
+    /// An item without a stand-in.
+    pub(super) const fn new(what: String, step: Result<ImportStep, Problem>) -> Self {
+        Self {
+            what,
+            step,
+            stand_in: None,
+        }
+    }
 }
 
 /// A step of an import.

@@ -4,11 +4,11 @@ use serde_json::Value as Json;
 
 use super::super::administration::{Change, NewPassword, UserChange, VhostChange};
 use super::super::http::{Failure, Fields};
-use super::import::{ImportStep, Item, OPERATOR_POLICY, Problem, Reading, VHOST_LIMITS};
+use super::import::{ImportStep, Item, OPERATOR_POLICY, Problem, Reading, StandIn, VHOST_LIMITS};
 use crate::access::{Password, Tag, UserLimits};
 use crate::base::Name;
 use crate::broker::definition::{KEYS, unrecognised};
-use crate::broker::exchange::ExchangeKind;
+use crate::broker::exchange::{ALTERNATE_EXCHANGE, ExchangeKind};
 use crate::broker::policy::PolicySpec;
 use crate::broker::registry::VhostLimits;
 use crate::broker::{Command, Destination, Policy, QueueCommand, TopologyCommand};
@@ -79,10 +79,10 @@ pub(super) fn user(_: &mut Reading, fields: &Fields) -> Vec<Item> {
             },
         }))
     };
-    vec![Item {
-        what: format!("user '{}'", shown(fields, "name")),
-        step: read(),
-    }]
+    vec![Item::new(
+        format!("user '{}'", shown(fields, "name")),
+        read(),
+    )]
 }
 
 pub(super) fn vhost(_: &mut Reading, fields: &Fields) -> Vec<Item> {
@@ -118,15 +118,9 @@ pub(super) fn vhost(_: &mut Reading, fields: &Fields) -> Vec<Item> {
         }))
     };
     let step = read();
-    let mut items = vec![Item {
-        what: what.clone(),
-        step,
-    }];
+    let mut items = vec![Item::new(what.clone(), step)];
     items.extend(limits_of_vhost(fields));
-    items.extend(unsupported.map(|why| Item {
-        what,
-        step: Err(Problem::Unsupported(why)),
-    }));
+    items.extend(unsupported.map(|why| Item::new(what, Err(Problem::Unsupported(why)))));
     items
 }
 
@@ -140,7 +134,7 @@ fn limits_of_vhost(fields: &Fields) -> Option<Item> {
             .and_then(|vhost| vhost_limits(vhost, &Fields::from_map(limits.clone()))),
         _ => Err(Problem::Unsupported("they are not an object".to_owned())),
     };
-    Some(Item { what, step })
+    Some(Item::new(what, step))
 }
 
 fn vhost_limits(vhost: Name, value: &Fields) -> Read<ImportStep> {
@@ -161,10 +155,10 @@ pub(super) fn permission(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
         }))
     };
     let (user, vhost) = (shown(fields, "user"), shown_vhost(reading, fields));
-    vec![Item {
-        what: format!("permissions of user '{user}' in vhost '{vhost}'"),
-        step: read(),
-    }]
+    vec![Item::new(
+        format!("permissions of user '{user}' in vhost '{vhost}'"),
+        read(),
+    )]
 }
 
 pub(super) fn topic_permission(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
@@ -179,10 +173,10 @@ pub(super) fn topic_permission(reading: &mut Reading, fields: &Fields) -> Vec<It
     };
     let (user, vhost) = (shown(fields, "user"), shown_vhost(reading, fields));
     let exchange = shown(fields, "exchange");
-    vec![Item {
-        what: format!("topic permissions of '{user}' in '{vhost}' on exchange '{exchange}'"),
-        step: read(),
-    }]
+    vec![Item::new(
+        format!("topic permissions of '{user}' in '{vhost}' on exchange '{exchange}'"),
+        read(),
+    )]
 }
 
 pub(super) fn global_parameter(_: &mut Reading, fields: &Fields) -> Vec<Item> {
@@ -193,10 +187,10 @@ pub(super) fn global_parameter(_: &mut Reading, fields: &Fields) -> Vec<Item> {
             value: value.to_string(),
         }))
     };
-    vec![Item {
-        what: format!("global parameter '{}'", shown(fields, "name")),
-        step: read(),
-    }]
+    vec![Item::new(
+        format!("global parameter '{}'", shown(fields, "name")),
+        read(),
+    )]
 }
 
 /// Operator policies and limits of vhosts are parameters; others belong to plugins.
@@ -256,16 +250,21 @@ fn policy_items(vhost: &Name, operator: bool, called: &Name, fields: &Fields) ->
         definition.into_iter().partition(|(key, _)| known(key));
     let mut items: Vec<Item> = unknown
         .iter()
-        .map(|(key, _)| Item {
-            what: what.clone(),
-            step: Err(if is_of_others(key) {
+        .map(|(key, _)| {
+            let problem = if is_of_others(key) {
                 Problem::Unsupported(format!("the key '{key}' is not supported"))
             } else {
                 Problem::Wrong(format!("the key '{key}': {}", unrecognised(key)))
-            }),
+            };
+            Item::new(what.clone(), Err(problem))
         })
         .collect();
     if definition.is_empty() && !unknown.is_empty() {
+        if let Some(first) = items.first_mut()
+            && unknown.iter().all(|(key, _)| is_of_others(key))
+        {
+            first.stand_in = policy_stand_in(vhost, operator, called, fields).map(Box::new);
+        }
         return items;
     }
     let read = || -> Read<ImportStep> {
@@ -284,11 +283,36 @@ fn policy_items(vhost: &Name, operator: bool, called: &Name, fields: &Fields) ->
             Command::Topology(TopologyCommand::PolicySet { operator, policy }),
         ))
     };
-    items.push(Item {
-        what: what.clone(),
-        step: read(),
-    });
+    items.push(Item::new(what, read()));
     items
+}
+
+/// A policy that sets nothing, in place of one whose keys are all unknown: it is applied where it has the
+/// highest priority, and the others are not. None: it would be refused with a known key, too.
+fn policy_stand_in(
+    vhost: &Name,
+    operator: bool,
+    called: &Name,
+    fields: &Fields,
+) -> Option<StandIn> {
+    // A policy must set something to be one.
+    let nothing = (Name::from("target-group-size"), Value::Long(1));
+    let spec = PolicySpec {
+        name: called.clone(),
+        pattern: fields.text("pattern").ok()?.unwrap_or_default(),
+        priority: fields.integer("priority").ok()?.unwrap_or_default(),
+        apply_to: fields.text("apply-to").ok()?.unwrap_or("all"),
+        definition: vec![nothing],
+    };
+    spec.check_kept().ok()?;
+    let mut policy = Policy::new(operator, spec).ok()?;
+    policy.given.clear();
+    let policy = Box::new(policy);
+    Some(StandIn {
+        vhost: vhost.clone(),
+        kind: Name::from("policy"),
+        command: Command::Topology(TopologyCommand::PolicySet { operator, policy }),
+    })
 }
 
 pub(super) fn exchange(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
@@ -297,25 +321,45 @@ pub(super) fn exchange(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
         shown(fields, "name"),
         shown_vhost(reading, fields)
     );
-    let read = |reading: &mut Reading| -> Read<ImportStep> {
+    let mut stand_in = None;
+    let mut read = |reading: &mut Reading| -> Read<ImportStep> {
         let (vhost, called) = (reading.vhost(fields)?, name(fields, "name")?);
         let kind = name(fields, "type")?;
-        if ExchangeKind::parse(&kind).is_err() {
-            reading.left_out.insert((vhost, false, called));
-            let why = format!("exchanges of type '{kind}' are not supported");
-            return Err(Problem::Unsupported(why));
-        }
+        let is_known = ExchangeKind::parse(&kind).is_ok();
+        let arguments = if is_known {
+            fields.arguments("arguments")?
+        } else {
+            let mut arguments = fields.arguments("arguments").unwrap_or_default();
+            arguments.retain(|(key, _)| &**key == ALTERNATE_EXCHANGE);
+            arguments
+        };
         let declare = Command::Topology(TopologyCommand::ExchangeDeclare {
-            name: called,
-            kind,
+            name: called.clone(),
+            // Where a stranger routes to is not in its keys alone.
+            kind: if is_known {
+                kind.clone()
+            } else {
+                Name::from(ExchangeKind::Headers.as_str())
+            },
             durable: fields.flag("durable", true)?,
             auto_delete: fields.flag("auto_delete", false)?,
             internal: fields.flag("internal", false)?,
-            arguments: fields.arguments("arguments")?,
+            arguments,
         });
-        Ok(command(&vhost, declare))
+        if is_known {
+            return Ok(command(&vhost, declare));
+        }
+        reading.left_out.insert((vhost.clone(), false, called));
+        let why = format!("exchanges of type '{kind}' are not supported");
+        stand_in = Some(StandIn {
+            vhost,
+            kind,
+            command: declare,
+        });
+        Err(Problem::Unsupported(why))
     };
-    one(what, read(reading))
+    let step = read(reading);
+    vec![standing_in(what, step, stand_in)]
 }
 
 pub(super) fn queue(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
@@ -324,7 +368,8 @@ pub(super) fn queue(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
         shown(fields, "name"),
         shown_vhost(reading, fields)
     );
-    let read = |reading: &mut Reading| -> Read<ImportStep> {
+    let mut stand_in = None;
+    let mut read = |reading: &mut Reading| -> Read<ImportStep> {
         let (vhost, called) = (reading.vhost(fields)?, name(fields, "name")?);
         let arguments = fields.arguments("arguments")?;
         let kind = arguments.iter().find(|(key, _)| *key == "x-queue-type");
@@ -334,24 +379,34 @@ pub(super) fn queue(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
             // Beside the argument it says the same.
             None => fields.get("type").and_then(Json::as_str),
         };
-        if let Some(kind) = kind
-            && !QUEUE_TYPES.contains(&kind)
-        {
-            reading.left_out.insert((vhost, true, called));
-            let why = format!("queues of type '{kind}' are not supported");
-            return Err(Problem::Unsupported(why));
-        }
+        let unknown = kind.filter(|kind| !QUEUE_TYPES.contains(kind));
+        let unknown = unknown.map(str::to_owned);
         let declare = Command::Queue(QueueCommand::Declare {
             connection: None,
-            name: called,
+            name: called.clone(),
             durable: fields.flag("durable", true)?,
             exclusive: false,
             auto_delete: fields.flag("auto_delete", false)?,
-            arguments,
+            arguments: if unknown.is_none() {
+                arguments
+            } else {
+                Vec::new()
+            },
         });
-        Ok(command(&vhost, declare))
+        let Some(kind) = unknown else {
+            return Ok(command(&vhost, declare));
+        };
+        reading.left_out.insert((vhost.clone(), true, called));
+        let why = format!("queues of type '{kind}' are not supported");
+        stand_in = Some(StandIn {
+            vhost,
+            kind: Name::from(&*kind),
+            command: declare,
+        });
+        Err(Problem::Unsupported(why))
     };
-    one(what, read(reading))
+    let step = read(reading);
+    vec![standing_in(what, step, stand_in)]
 }
 
 pub(super) fn binding(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
@@ -362,7 +417,8 @@ pub(super) fn binding(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
         shown(fields, "destination"),
         shown_vhost(reading, fields),
     );
-    let read = || -> Read<ImportStep> {
+    let mut stand_in = None;
+    let mut read = || -> Read<ImportStep> {
         let (vhost, source) = (reading.vhost(fields)?, name(fields, "source")?);
         let destination = name(fields, "destination")?;
         let to_queue = match fields.text("destination_type")? {
@@ -373,14 +429,15 @@ pub(super) fn binding(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
                 return Err(Problem::Wrong(why));
             }
         };
-        for end in [(false, &source), (to_queue, &destination)] {
-            let (is_queue, called) = end;
+        let is_left_out = |is_queue: bool, called: &Name| {
             let end = (vhost.clone(), is_queue, called.clone());
-            if reading.left_out.contains(&end) {
-                let why = format!("'{called}' was not imported");
-                return Err(Problem::Unsupported(why));
-            }
-        }
+            reading.left_out.contains(&end)
+        };
+        let ends = [(false, &source), (to_queue, &destination)];
+        let left_out = ends
+            .iter()
+            .find(|(is_queue, called)| is_left_out(*is_queue, called));
+        let left_out = left_out.map(|(_, called)| (*called).clone());
         let bind = Command::Topology(TopologyCommand::Bind {
             connection: None,
             source,
@@ -390,15 +447,36 @@ pub(super) fn binding(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
                 Destination::Exchange(destination)
             },
             key: name(fields, "routing_key")?,
-            arguments: fields.arguments("arguments")?,
+            arguments: if left_out.is_some() {
+                Vec::new()
+            } else {
+                fields.arguments("arguments")?
+            },
         });
-        Ok(command(&vhost, bind))
+        let Some(left_out) = left_out else {
+            return Ok(command(&vhost, bind));
+        };
+        let why = format!("'{left_out}' was not imported");
+        stand_in = Some(StandIn {
+            vhost,
+            kind: Name::from("binding"),
+            command: bind,
+        });
+        Err(Problem::Unsupported(why))
     };
-    one(what, read())
+    let step = read();
+    vec![standing_in(what, step, stand_in)]
+}
+
+fn standing_in(what: String, step: Read<ImportStep>, stand_in: Option<StandIn>) -> Item {
+    Item {
+        stand_in: stand_in.map(Box::new),
+        ..Item::new(what, step)
+    }
 }
 
 fn one(what: String, step: Read<ImportStep>) -> Vec<Item> {
-    vec![Item { what, step }]
+    vec![Item::new(what, step)]
 }
 
 fn command(vhost: &Name, command: Command) -> ImportStep {

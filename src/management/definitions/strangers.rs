@@ -141,10 +141,8 @@ pub(super) fn sections(
         } else {
             format!("it is not known{}", meant(name, all()))
         };
-        Some(Item {
-            what: format!("section '{}'", cut(name)),
-            step: Err(Problem::Unsupported(why)),
-        })
+        let what = format!("section '{}'", cut(name));
+        Some(Item::new(what, Err(Problem::Unsupported(why))))
     })
 }
 
@@ -181,10 +179,7 @@ pub(super) fn of_item(section: &str, fields: &Fields, read: &[Item]) -> Option<I
             }
         }
     };
-    Some(Item {
-        what,
-        step: Err(Problem::Unsupported(why)),
-    })
+    Some(Item::new(what, Err(Problem::Unsupported(why))))
 }
 
 fn meant<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {

@@ -112,6 +112,7 @@ mod tests {
                 Endpoint::Publish,
                 Endpoint::DryRunRedrive,
                 Endpoint::LintDefinitions,
+                Endpoint::LintAllDefinitions,
             ];
             let expect = route.method != Method::Get && !changes_nothing.contains(&route.endpoint);
             let path = route.path;

@@ -78,6 +78,8 @@ pub enum Endpoint {
     LintVhost,
     /// The same for one vhost after definitions that are not imported.
     LintDefinitions,
+    /// The same for the vhosts of definitions that are not imported.
+    LintAllDefinitions,
     /// Draws where the dead letters of a vhost go.
     Graph,
     /// Lists all queues.
@@ -353,7 +355,8 @@ impl Endpoint {
             Self::Publish
             | Self::ImportDefinitions
             | Self::ImportVhostDefinitions
-            | Self::LintDefinitions => HTTP_LARGE_BODY_BYTES_MAX,
+            | Self::LintDefinitions
+            | Self::LintAllDefinitions => HTTP_LARGE_BODY_BYTES_MAX,
             Self::DeleteUsers => HTTP_LIST_BODY_BYTES_MAX,
             _ => HTTP_BODY_BYTES_MAX,
         }
@@ -362,9 +365,10 @@ impl Endpoint {
     /// Values that the JSON of a body may have, at most.
     pub const fn body_values_max(self) -> usize {
         match self {
-            Self::ImportDefinitions | Self::ImportVhostDefinitions | Self::LintDefinitions => {
-                HTTP_DEFINITIONS_VALUES_MAX
-            }
+            Self::ImportDefinitions
+            | Self::ImportVhostDefinitions
+            | Self::LintDefinitions
+            | Self::LintAllDefinitions => HTTP_DEFINITIONS_VALUES_MAX,
             _ => HTTP_JSON_VALUES_MAX,
         }
     }

@@ -70,6 +70,32 @@ const QUEUE: &[Field] = &[
     ("message_stats", "object"),
     ("dead_letters", "object"),
 ];
+/// A queue by itself.
+const QUEUE_ALONE: &[Field] = &[
+    ("name", "string"),
+    ("vhost", "string"),
+    ("node", "string"),
+    ("type", "string"),
+    ("state", "string"),
+    ("durable", "boolean"),
+    ("auto_delete", "boolean"),
+    ("exclusive", "boolean"),
+    ("arguments", "object"),
+    ("consumers", "integer"),
+    ("messages", "integer"),
+    ("messages_ready", "integer"),
+    ("messages_unacknowledged", "integer"),
+    ("messages_dead_pending", "integer"),
+    ("messages_delayed", "integer"),
+    ("delayed_retry", "string"),
+    ("message_bytes", "integer"),
+    ("memory", "integer"),
+    ("effective_policy_definition", "object"),
+    ("message_stats", "object"),
+    ("dead_letters", "object"),
+    ("consumer_details", "array"),
+    ("settings", "array"),
+];
 const POLICY: &[Field] = &[
     ("vhost", "string"),
     ("name", "string"),
@@ -257,6 +283,14 @@ const NODE: &[Field] = &[
 ];
 
 impl Endpoint {
+    /// Whether it answers with the linter's report.
+    const fn is_lint(self) -> bool {
+        matches!(
+            self,
+            Self::Lint | Self::LintVhost | Self::LintDefinitions | Self::LintAllDefinitions
+        )
+    }
+
     /// The answer to this method when the request succeeds.
     pub const fn answer(self, method: Method) -> Answer {
         match method {
@@ -270,7 +304,7 @@ impl Endpoint {
             Self::GetMessages => Answer::List(MESSAGE),
             Self::Publish | Self::BrowseMessages | Self::Groups => Answer::Object(self.few()),
             Self::ExplainMessage => Answer::Object(EXPLANATION),
-            Self::Lint | Self::LintVhost | Self::LintDefinitions => Answer::Object(LINT),
+            _ if self.is_lint() => Answer::Object(LINT),
             Self::Graph => Answer::Object(GRAPH),
             Self::ExportMessages => Answer::Lines,
             Self::Events => Answer::Events,
@@ -280,7 +314,7 @@ impl Endpoint {
             Self::Node => Answer::Object(NODE),
             _ if self.is_alone() => Answer::Object(self.few()),
             Self::Queues | Self::QueuesDetailed | Self::VhostQueues => Answer::List(QUEUE),
-            Self::Queue => Answer::Object(QUEUE),
+            Self::Queue => Answer::Object(QUEUE_ALONE),
             Self::Exchanges | Self::VhostExchanges => Answer::List(EXCHANGE),
             Self::Exchange => Answer::Object(EXCHANGE),
             Self::Binding => Answer::Object(BINDING),
@@ -425,7 +459,7 @@ impl Endpoint {
             ],
             Self::ExportMessages => &[],
             Self::Events => EVENTS_QUERY,
-            Self::Lint | Self::LintVhost | Self::LintDefinitions => &[(
+            _ if self.is_lint() => &[(
                 "for",
                 "rabbitmq: also what a RabbitMQ refuses or does otherwise",
             )],
@@ -442,7 +476,7 @@ impl Endpoint {
             ],
             Self::ImportDefinitions | Self::ImportVhostDefinitions => &[(
                 "fail-on",
-                "error, warning or info: imports nothing if the linter finds something as bad",
+                "error, warning or info: imports nothing if the linter would find something as bad then",
             )],
             Self::DeleteQueue => &[
                 ("if-empty", "true: only without messages"),

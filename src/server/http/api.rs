@@ -280,9 +280,10 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
             let vhost = call.params.get("vhost");
             definitions::import(&call, Some(vhost)).await
         }
-        Endpoint::Lint | Endpoint::LintVhost | Endpoint::LintDefinitions => {
-            lint::lint(&call, endpoint).await
-        }
+        Endpoint::Lint
+        | Endpoint::LintVhost
+        | Endpoint::LintDefinitions
+        | Endpoint::LintAllDefinitions => lint::lint(&call, endpoint).await,
         Endpoint::Graph => graph::graph(&call).await,
         Endpoint::Queues | Endpoint::QueuesDetailed => {
             listings::queues(&call, call.visible_vhosts()).await

@@ -7,7 +7,7 @@ use super::api::Call;
 use super::aside::aside;
 use super::reply::Reply;
 use crate::base::Name;
-use crate::lint::{Report, Severity, Target, counted};
+use crate::lint::{Report, Severity, Target, Unknown, counted};
 use crate::management::http::Failure;
 use crate::management::http::json::reading::memory_bytes;
 use crate::server::admin::Admin;
@@ -25,7 +25,7 @@ pub(super) async fn export(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply
 
 /// `POST /api/definitions` and `POST /api/definitions/VHOST`: 204; 200 with lists if items are not
 /// supported, or will probably not do what was meant. 400 with `fail-on`, and nothing is imported, if the
-/// linter finds something as bad in the file.
+/// linter finds something as bad in what would stand then.
 pub(super) async fn import(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply, Failure> {
     let Some(json) = call.take_body() else {
         return Err(Failure::bad_request("not JSON: there is no body"));
@@ -55,14 +55,15 @@ fn fail_on(call: &Call<'_>) -> Result<Option<Severity>, Failure> {
     severity.ok_or_else(wrong).map(Some)
 }
 
-/// The definitions again, if the linter finds nothing so bad in them.
+/// The definitions again, if the linter finds nothing so bad in what would stand after they were imported.
 fn check(
     admin: &Admin,
     definitions: Value,
     vhost: Option<&Name>,
     severity: Severity,
 ) -> Result<Value, Failure> {
-    let mut read = admin.read_topology(&definitions, vhost)?;
+    let after = (admin.undeliverable(), Unknown::LeftOut);
+    let mut read = admin.topology_after(&definitions, vhost, after)?;
     let report = Report::of(&mut read.topology, Target::Coroner);
     let mut bad = report.as_bad_as(severity);
     let Some((vhost, first)) = bad.next() else {
@@ -71,7 +72,7 @@ fn check(
     };
     let why = format!(
         "nothing was imported: {} as bad as 'fail-on' says, or worse; the first: {} {} (vhost {vhost}): {}; \
-         'coroner lint FILE' shows all",
+         'coroner import_definitions FILE --fail-on SEVERITY' shows all, and so does POST /api/lint",
         counted(bad.count() as u64 + 1, "finding"),
         first.rule.as_str(),
         first.subject,

@@ -7,7 +7,7 @@ use super::aside::aside;
 use super::reply::Reply;
 use crate::base::Name;
 use crate::broker::arguments::OnUndeliverable;
-use crate::lint::{NotRead, Report, Target};
+use crate::lint::{NotRead, Report, Target, Unknown};
 use crate::management::http::{Endpoint, Failure};
 use crate::server::admin::Admin;
 
@@ -15,13 +15,13 @@ use crate::server::admin::Admin;
 struct Wanted {
     admin: Admin,
     vhosts: Vec<Name>,
-    /// Definitions that are added to the only vhost.
+    /// Definitions that are added to the only vhost, or to those that they name if there is none.
     more: Option<Value>,
     target: Target,
     undeliverable: OnUndeliverable,
 }
 
-/// `GET /api/lint`, `GET /api/lint/VHOST` and `POST /api/lint/VHOST`.
+/// `GET` and `POST` of `/api/lint` and `/api/lint/VHOST`.
 pub(super) async fn lint(call: &Call<'_>, endpoint: Endpoint) -> Result<Reply, Failure> {
     let target = match call.query.get("for") {
         None | Some("coroner") => Target::Coroner,
@@ -36,11 +36,13 @@ pub(super) async fn lint(call: &Call<'_>, endpoint: Endpoint) -> Result<Reply, F
         let why = format!("the parameter '{name}' is not known; known is for");
         return Err(Failure::bad_request(why));
     }
-    let vhosts = if endpoint == Endpoint::Lint {
-        let visible = call.visible_vhosts().into_iter();
-        visible.map(|vhost| vhost.name().clone()).collect()
-    } else {
-        vec![call.params.get("vhost")]
+    let vhosts = match endpoint {
+        Endpoint::Lint => {
+            let visible = call.visible_vhosts().into_iter();
+            visible.map(|vhost| vhost.name().clone()).collect()
+        }
+        Endpoint::LintAllDefinitions => Vec::new(),
+        _ => vec![call.params.get("vhost")],
     };
     let admin = call.admin();
     let undeliverable = match target {
@@ -67,9 +69,19 @@ impl Wanted {
             });
             Vec::new()
         });
+        if let Some(more) = &self.more {
+            let unknown = match self.target {
+                Target::Coroner => Unknown::LeftOut,
+                Target::Rabbitmq => Unknown::Exist,
+            };
+            let after = (self.undeliverable, unknown);
+            let vhost = self.vhosts.first();
+            let mut copied = self.admin.topology_after(more, vhost, after)?;
+            all.join(Report::of(&mut copied.topology, self.target));
+            return Ok(Reply::Json(all.to_json()));
+        }
         for vhost in &self.vhosts {
-            let more = self.more.as_ref();
-            let copied = self.admin.copy_topology(vhost, more, self.undeliverable);
+            let copied = self.admin.copy_topology(vhost, self.undeliverable);
             let mut copied = match copied {
                 Ok(copied) => copied,
                 // It was deleted meanwhile.

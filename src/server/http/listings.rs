@@ -21,6 +21,7 @@ use crate::broker::router::BindingsOf;
 use crate::management::http::json::overview::{ObjectTotals, Overview, QueueTotals};
 use crate::management::http::json::queue::{self, QueueContext};
 use crate::management::http::json::reading::memory_bytes;
+use crate::management::http::json::settings;
 use crate::management::http::json::stats::{Churn, ExchangeCounts, VhostCounts};
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Frame, Listing};
@@ -385,9 +386,11 @@ pub(super) async fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
     aside(move || {
         let seen = vhost.look(|core| {
             let queue = core.queue(&name)?;
-            Some((queue.details(), core.policies().clone()))
+            let settings = queue.settings.clone();
+            Some((queue.details(), settings, core.policies().clone()))
         });
-        let (details, policies) = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
+        let (details, effective, policies) =
+            seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
         let place = QueueContext {
             node: &node,
             vhost: vhost.name(),
@@ -396,7 +399,8 @@ pub(super) async fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
         };
         let described = queue::queue(place, &details);
         let consumers = consumers_of(&vhost, &name, &sight).map_err(failed)?;
-        let alone = queue::queue_alone(described, consumers.into());
+        let settings = settings::settings(&effective, &details, &policies);
+        let alone = queue::queue_alone(described, consumers.into(), settings);
         Ok(Reply::Json(listing.project(alone)))
     })
     .await

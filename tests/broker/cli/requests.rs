@@ -323,11 +323,28 @@ fn definitions_are_imported_from_a_pipe() {
     );
 }
 
+/// The broker says what would stand after the import; one that does not know the question is asked for what
+/// it has, and what would stand is found here.
 #[test]
-fn definitions_with_a_bad_finding_are_not_sent() {
+fn definitions_with_which_there_would_be_a_bad_finding_are_not_sent() {
     const FILE: &str = r#"{"queues":[{"name":"old","vhost":"/","durable":true,"arguments":{"x-message-ttl":1000}}]}"#;
-    let import = |severity: &str| {
-        let recorder = Recorder::start(ANSWERS);
+    const CORONER: &[Answer] = &[(
+        "POST /api/lint",
+        200,
+        r#"{"findings":[{"rule":"DL006","severity":"warning","vhost":"/","says":"it is lost",
+            "object":{"kind":"queue","name":"old"}}],"warnings":1}"#,
+    )];
+    const RABBITMQ: &[Answer] = &[
+        ("POST /api/lint", 404, "{}"),
+        (
+            "GET /api/definitions",
+            200,
+            r#"{"policies":[{"name":"dlx","vhost":"/","pattern":"^old$","priority":0,
+                "definition":{"dead-letter-exchange":"none"}}]}"#,
+        ),
+    ];
+    let import = |answers: &'static [Answer], severity: &str| {
+        let recorder = Recorder::start(answers);
         let line = [
             "import_definitions",
             "--fail-on",
@@ -337,13 +354,22 @@ fn definitions_with_a_bad_finding_are_not_sent() {
         ];
         let output = coroner(&line, FILE);
         let told = text(&output.stderr);
-        (output.status.code(), told, recorder.requests().len())
+        let asked = recorder.requests().into_iter();
+        let asked = asked.filter_map(|line| line.split(['{', '?']).next().map(str::to_owned));
+        let asked: Vec<String> = asked.map(|line| line.trim_end().to_owned()).collect();
+        (output.status.code(), told, asked.join(", "))
     };
-    let (code, told, requests) = import("warning");
-    assert_eq!((code, requests), (Some(65), 0), "{told}");
+    let (code, told, asked) = import(CORONER, "warning");
+    assert_eq!((code, &*asked), (Some(65), "POST /api/lint"), "{told}");
     assert!(told.contains("DL006 queue old"), "{told}");
-    let (code, told, requests) = import("error");
-    assert_eq!((code, requests), (Some(0), 1), "{told}");
+    let (code, told, asked) = import(CORONER, "error");
+    let sent = "POST /api/lint, POST /api/definitions";
+    assert_eq!((code, &*asked), (Some(0), sent), "{told}");
+    // The policy is there, the queue in the file.
+    let (code, told, asked) = import(RABBITMQ, "error");
+    let sent = "POST /api/lint, GET /api/definitions";
+    assert_eq!((code, &*asked), (Some(65), sent), "{told}");
+    assert!(told.contains("DL001 queue old"), "{told}");
 }
 
 /// RabbitMQ takes users with our hashes and lets nobody in, guest included.

@@ -9,6 +9,7 @@ pub mod message;
 pub mod overview;
 pub mod queue;
 pub mod reading;
+pub mod settings;
 pub mod stats;
 pub mod topology;
 pub mod users;

@@ -114,9 +114,10 @@ pub fn number(field: &str, details: &QueueDetails) -> Option<u64> {
     })
 }
 
-/// The JSON of a queue by itself, with its consumers.
-pub fn queue_alone(mut queue: Value, consumers: Value) -> Value {
+/// The JSON of a queue by itself, with its consumers and its effective settings.
+pub fn queue_alone(mut queue: Value, consumers: Value, settings: Value) -> Value {
     put(&mut queue, "consumer_details", consumers);
+    put(&mut queue, "settings", settings);
     put(&mut queue, "deliveries", json!([]));
     put(&mut queue, "incoming", json!([]));
     put(&mut queue, "garbage_collection", json!({}));

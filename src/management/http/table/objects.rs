@@ -63,6 +63,13 @@ pub(super) const ROUTES: &[Route] = &[
         "What will go wrong with dead letters, in the vhosts that the user may enter (not in RabbitMQ)",
     ),
     route(
+        Method::Post,
+        "/api/lint",
+        Endpoint::LintAllDefinitions,
+        Access::Administrator,
+        "The same for the vhosts of definitions as if these were imported; changes nothing (not in RabbitMQ)",
+    ),
+    route(
         Method::Get,
         "/api/lint/{vhost}",
         Endpoint::LintVhost,

@@ -16,8 +16,10 @@ use crate::page::queue::{Groups, Messages};
 use crate::page::queues::{Paged, QueueRow, Queues, Search};
 use crate::page::redrive::Job;
 use crate::page::show::{Count, Text, When, encoded};
+use crate::server::Vhost;
 use crate::server::admin::Admin;
 use crate::server::http::aside::aside;
+use crate::server::lint_counts::Counts;
 
 /// The fields of queues that pages show.
 const COLUMNS: &str = "name,vhost,type,durable,messages,messages_ready,messages_unacknowledged,\
@@ -41,9 +43,11 @@ pub(super) async fn queues(visit: &Visit<'_>) -> Result<Queues, Failure> {
         encoded(&search.sort),
         search.is_descending,
     );
+    let mut queues = Paged::<QueueRow>::of(visit.get(&path, &query).await?);
+    mark(visit, &mut queues.items).await?;
     Ok(Queues {
         frame: visit.frame("Queues", Place::Queues),
-        queues: Paged::of(visit.get(&path, &query).await?),
+        queues,
         search,
     })
 }
@@ -212,20 +216,38 @@ fn needs(now: i64, queues: &[QueueRow], groups: &[GroupIn], jobs: &[Job]) -> Vec
     needs
 }
 
-/// What the linter found in each vhost that the user may enter, when it last looked there: a home page that
-/// comes anew each few seconds does not look at 20,000 queues each time.
-async fn findings(visit: &Visit<'_>) -> Result<Vec<Need>, Failure> {
+/// What the linter found when it last looked at each vhost, which are all.
+async fn counted(visit: &Visit<'_>) -> Result<(Vec<Arc<Vhost>>, Vec<Counts>), Failure> {
     let shared = Arc::clone(visit.shared);
     let vhosts = shared.all_vhosts();
-    let (vhosts, counts) = aside(move || {
+    aside(move || {
         let counts = Admin::new(shared).lint_counts(&vhosts);
         Ok((vhosts, counts))
     })
-    .await?;
+    .await
+}
+
+/// Marks queues with the rules that they break, as far as the linter looked.
+async fn mark(visit: &Visit<'_>, queues: &mut [QueueRow]) -> Result<(), Failure> {
+    let (vhosts, counts) = counted(visit).await?;
+    for queue in queues {
+        let mut pairs = vhosts.iter().zip(&counts);
+        let of_vhost = pairs.find(|(vhost, _)| **vhost.name() == *queue.vhost.raw());
+        let rules = of_vhost.and_then(|(_, counts)| counts.marks.by_queue.get(queue.name.raw()));
+        let rules = rules.into_iter().flatten();
+        queue.rules = rules.map(|rule| Text::new(*rule)).collect();
+    }
+    Ok(())
+}
+
+/// What the linter found in each vhost that the user may enter, when it last looked there: a home page that
+/// comes anew each few seconds does not look at 20,000 queues each time.
+async fn findings(visit: &Visit<'_>) -> Result<Vec<Need>, Failure> {
+    let (vhosts, counts) = counted(visit).await?;
     let visible = visit.vhosts();
     let found = vhosts.iter().zip(counts).filter_map(|(vhost, counts)| {
         let name = visible.iter().find(|name| *name.raw() == **vhost.name())?;
-        finding(name, &counts)
+        finding(name, &counts.by_rule)
     });
     Ok(found.collect())
 }

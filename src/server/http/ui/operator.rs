@@ -244,66 +244,72 @@ async fn bindings(visit: &Visit<'_>) -> Result<Table, Failure> {
     })
 }
 
+/// The forms beneath the exchanges, each for the vhosts in which the user has rights for it.
 fn exchange_forms(visit: &Visit<'_>) -> Vec<Form> {
-    let form = |title, action: &str, fields: Vec<Field>, button, command: &str| Form {
-        title,
-        path: format!("/ui/do/{action}"),
-        fields,
-        button,
-        command: command.to_owned(),
-    };
     let types = ["direct", "fanout", "topic", "headers"];
-    vec![
-        form(
-            "Declare an exchange",
-            "declare-exchange",
-            vec![
-                vhost_field(visit),
-                Field::line("name", "Name"),
-                Field::choice("type", "Type", &types),
-            ],
-            "Declare",
-            "coroner declare exchange name=NAME type=TYPE",
-        ),
-        form(
-            "Declare a queue",
-            "declare-queue",
-            vec![
-                vhost_field(visit),
-                Field::line("name", "Name"),
-                Field::choice("type", "Type", &["classic", "quorum"]),
-                Field::line("arguments", "Arguments (JSON)")
-                    .of(Kind::Lines)
-                    .with("{}"),
-            ],
-            "Declare",
-            "coroner declare queue name=NAME arguments=JSON",
-        ),
-        form(
-            "Bind a queue to an exchange",
-            "bind",
-            vec![
-                vhost_field(visit),
-                Field::line("exchange", "Exchange"),
-                Field::line("queue", "Queue"),
-                Field::line("key", "Routing key"),
-            ],
-            "Bind",
-            "coroner declare binding source=EXCHANGE destination=QUEUE routing_key=KEY",
-        ),
-        form(
-            "Publish a message",
-            "publish",
-            vec![
-                vhost_field(visit),
-                Field::line("exchange", "Exchange").with("amq.default"),
-                Field::line("key", "Routing key"),
-                Field::line("payload", "Body").of(Kind::Lines),
-            ],
-            "Publish",
-            "coroner publish --exchange EXCHANGE --key KEY BODY",
-        ),
-    ]
+    let mut forms = Vec::new();
+    let mut form =
+        |title, (action, rights): (&str, &[Right]), fields: &[Field], button, command: &str| {
+            let vhosts = visit.vhosts_with(rights);
+            if vhosts.is_empty() {
+                return;
+            }
+            let mut all = vec![Field::line("vhost", "Vhost").of(Kind::Choice(vhosts))];
+            all.extend_from_slice(fields);
+            forms.push(Form {
+                title,
+                path: format!("/ui/do/{action}"),
+                fields: all,
+                button,
+                command: command.to_owned(),
+            });
+        };
+    form(
+        "Declare an exchange",
+        ("declare-exchange", &[Right::Configure]),
+        &[
+            Field::line("name", "Name"),
+            Field::choice("type", "Type", &types),
+        ],
+        "Declare",
+        "coroner declare exchange name=NAME type=TYPE",
+    );
+    form(
+        "Declare a queue",
+        ("declare-queue", &[Right::Configure]),
+        &[
+            Field::line("name", "Name"),
+            Field::choice("type", "Type", &["classic", "quorum"]),
+            Field::line("arguments", "Arguments (JSON)")
+                .of(Kind::Lines)
+                .with("{}"),
+        ],
+        "Declare",
+        "coroner declare queue name=NAME arguments=JSON",
+    );
+    form(
+        "Bind a queue to an exchange",
+        ("bind", &[Right::Write, Right::Read]),
+        &[
+            Field::line("exchange", "Exchange"),
+            Field::line("queue", "Queue"),
+            Field::line("key", "Routing key"),
+        ],
+        "Bind",
+        "coroner declare binding source=EXCHANGE destination=QUEUE routing_key=KEY",
+    );
+    form(
+        "Publish a message",
+        ("publish", &[Right::Write]),
+        &[
+            Field::line("exchange", "Exchange").with("amq.default"),
+            Field::line("key", "Routing key"),
+            Field::line("payload", "Body").of(Kind::Lines),
+        ],
+        "Publish",
+        "coroner publish --exchange EXCHANGE --key KEY BODY",
+    );
+    forms
 }
 
 /// `/ui/policies`.

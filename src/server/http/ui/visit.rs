@@ -231,6 +231,21 @@ impl<'a> Visit<'a> {
         permissions.is_some_and(|permissions| permissions.allow(right, name))
     }
 
+    /// The vhosts in which the user has each of these rights on some name.
+    pub(super) fn vhosts_with(&self, rights: &[Right]) -> Vec<Text> {
+        let registry = self.shared.node.environment.registry();
+        let identity = self.identity();
+        let has = |vhost: &Text| {
+            let permissions = identity.permissions(&registry, vhost.raw());
+            permissions.is_some_and(|permissions| {
+                rights.iter().all(|right| permissions.allow_some(*right))
+            })
+        };
+        let mut vhosts = self.vhosts();
+        vhosts.retain(has);
+        vhosts
+    }
+
     /// The vhosts that the user may enter.
     pub(super) fn vhosts(&self) -> Vec<Text> {
         let registry = self.shared.node.environment.registry();
