@@ -135,6 +135,7 @@ impl Core {
             let is_fed = queue.consumers.is_fed(consumer) && !queue.selecting.is_idle(consumer);
             let Some(state) = self.clients.consumers.get_mut(&consumer) else {
                 invariant!(broken, "a consumer of a queue is known");
+                queue.consumers.end_drain(consumer);
                 continue;
             };
             if state.has_credit() && is_fed && state.timed_out == 0 && ready > 0 && !state.is_apart

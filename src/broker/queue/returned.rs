@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::base::Position;
 
-/// Returns of one subqueue that are told apart; more are joined, so that a consumer may look again at more
-/// messages than came back.
-const KEPT_MAX: usize = 16;
+/// Returns of one subqueue that are told apart. More are joined, the old ones first: who asks for those since a
+/// moment may be told of one before it, but of none much older.
+const KEPT_MAX: usize = 32;
 
 /// The first position of each subqueue to which a message came back since any earlier moment. Noting one and
 /// asking take a bounded number of steps, however many consumers there are.
@@ -14,10 +14,13 @@ const KEPT_MAX: usize = 16;
 pub(super) struct Returned {
     /// Messages that came back so far.
     count: u64,
-    /// By subqueue: counts and positions, both rising. Of a message that came back in front of earlier ones,
-    /// these are not kept.
-    firsts: BTreeMap<usize, VecDeque<(u64, Position)>>,
+    firsts: BTreeMap<usize, Firsts>,
 }
+
+/// What came back to one subqueue, as counts and positions, both rising: what came back in front of earlier ones
+/// stands for those.
+#[derive(Debug, Default)]
+struct Firsts(VecDeque<(u64, Position)>);
 
 impl Returned {
     /// Messages that came back so far: a moment to ask about later.
@@ -29,20 +32,13 @@ impl Returned {
     pub(super) fn note(&mut self, subqueue: usize, position: Position) {
         self.count += 1;
         let firsts = self.firsts.entry(subqueue).or_default();
-        while firsts.pop_back_if(|(_, last)| *last >= position).is_some() {}
-        firsts.push_back((self.count, position));
-        if firsts.len() > KEPT_MAX
-            && let Some((_, lowest)) = firsts.pop_front()
-            && let Some((_, first)) = firsts.front_mut()
-        {
-            *first = lowest;
-        }
+        firsts.note(self.count, position);
     }
 
     /// The first position of a subqueue to which a message came back since a moment, if one did. With many it
     /// may be a lower one.
     pub(super) fn first_since(&self, subqueue: usize, moment: u64) -> Option<Position> {
-        let mut firsts = self.firsts.get(&subqueue)?.iter();
+        let mut firsts = self.firsts.get(&subqueue)?.0.iter();
         let first = firsts.find(|(count, _)| *count > moment);
         first.map(|(_, position)| *position)
     }
@@ -50,6 +46,37 @@ impl Returned {
     /// Forgets all, as nobody is left who would ask.
     pub(super) fn clear(&mut self) {
         self.firsts.clear();
+    }
+}
+
+impl Firsts {
+    fn note(&mut self, now: u64, position: Position) {
+        let Self(firsts) = self;
+        while firsts.pop_back_if(|(_, last)| *last >= position).is_some() {}
+        firsts.push_back((now, position));
+        if firsts.len() > KEPT_MAX {
+            self.join(now);
+        }
+    }
+
+    /// Joins the two neighbours that are the closest for their age: so what is kept reaches back in steps that
+    /// grow with the age.
+    fn join(&mut self, now: u64) {
+        let Self(firsts) = self;
+        let counts = firsts.iter().map(|(count, _)| *count);
+        // Each stands for what came behind the one before it.
+        let begins = std::iter::once(0).chain(counts.clone());
+        let joined = begins.zip(counts.skip(1)).enumerate();
+        // What the joined one would stand for, by its age.
+        let closest = joined.min_by_key(|(_, (begin, end))| {
+            (end - begin).saturating_mul(1 << 16) / (now + 1 - end)
+        });
+        if let Some((at, _)) = closest
+            && let Some((_, lower)) = firsts.remove(at)
+            && let Some((_, joined)) = firsts.get_mut(at)
+        {
+            *joined = lower;
+        }
     }
 }
 
@@ -80,7 +107,22 @@ mod tests {
                     }
                 }
             }
-            prop_assert!(returned.firsts.values().all(|firsts| firsts.len() <= KEPT_MAX));
+            prop_assert!(returned.firsts.values().all(|firsts| firsts.0.len() <= KEPT_MAX));
+        }
+    }
+
+    /// Who lags behind by so many returns looks again at what came back in about as many before these, not at all
+    /// that ever came back.
+    #[test]
+    fn what_is_told_of_many_returns_is_not_much_older_than_what_was_asked_for() {
+        let mut returned = Returned::default();
+        for position in 1..=1_000_000 {
+            returned.note(0, Position(position));
+        }
+        for lag in [1, 2, 3, 5, 10, 50, 100, 1_000, 10_000, 100_000] {
+            let told = returned.first_since(0, 1_000_000 - lag).unwrap();
+            let behind = 1_000_001 - told.0;
+            assert!((lag..=3 * lag).contains(&behind), "{lag}: {behind}");
         }
     }
 }
