@@ -509,12 +509,10 @@ impl Core {
         }
         self.pending_queues.insert(id);
         let is_new = waited.is_none();
-        let waiter = Waiter {
-            ticket,
-            source: id,
-            position,
-        };
-        self.note_waiter(waiter, waited.as_ref(), refused);
+        if let Some(before) = &waited {
+            self.forget_waiter((id, position), before);
+        }
+        self.note_waiter((id, position, ticket), refused);
         if is_new {
             self.change(id, position);
         }
@@ -578,20 +576,20 @@ impl Core {
         if queue.pending.is_empty() {
             self.pending_queues.remove(&source);
         }
-        let ticket = pending.ticket;
+        self.forget_waiter((source, position), &pending);
+    }
+
+    /// Puts a dead letter among those that wait for room in the queues that refused it.
+    fn note_waiter(
+        &mut self,
+        (source, position, ticket): (QueueId, Position, u64),
+        refused: &[QueueId],
+    ) {
         let waiter = Waiter {
             ticket,
             source,
             position,
         };
-        self.forget_waiter(waiter, &pending);
-    }
-
-    /// Puts a dead letter among those that wait for room in the queues that refused it, and no others.
-    fn note_waiter(&mut self, waiter: Waiter, before: Option<&Pending>, refused: &[QueueId]) {
-        if let Some(before) = before {
-            self.forget_waiter(waiter, before);
-        }
         for target in refused {
             if let Some(target) = self.queues.get_mut(target) {
                 target.waiters.insert(waiter);
@@ -600,7 +598,12 @@ impl Core {
     }
 
     /// Takes a dead letter out of those that wait for room where it waited.
-    fn forget_waiter(&mut self, waiter: Waiter, pending: &Pending) {
+    fn forget_waiter(&mut self, (source, position): (QueueId, Position), pending: &Pending) {
+        let waiter = Waiter {
+            ticket: pending.ticket,
+            source,
+            position,
+        };
         for target in pending.waits_at() {
             if let Some(target) = self.queues.get_mut(target) {
                 target.waiters.remove(&waiter);
@@ -617,13 +620,7 @@ impl Core {
     ) {
         for (position, pending) in pending.take_some(SLICE) {
             turn.budget = turn.budget.saturating_sub(1);
-            let ticket = pending.ticket;
-            let waiter = Waiter {
-                ticket,
-                source,
-                position,
-            };
-            self.forget_waiter(waiter, &pending);
+            self.forget_waiter((source, position), &pending);
         }
         if !pending.is_empty() {
             self.work.push_back(Work::ForgetWaiters(source, pending));
