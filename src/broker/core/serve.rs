@@ -46,7 +46,7 @@ impl Core {
             recorder: &mut self.recorder,
         };
         if !queue.selecting.is_empty() {
-            self.work.extend(assigning.clients.rouse(queue));
+            self.work.extend(assigning.clients.rouse(queue, &mut left));
         }
         assigning.assign(turn, queue, &mut left, &mut dead);
         let (wanted, selecting_ns) = (assigning.wanted, assigning.selecting_ns);
@@ -217,12 +217,13 @@ impl Clients {
     /// browsers by the item of work that is returned.
     #[cold]
     #[inline(never)]
-    fn rouse(&mut self, queue: &mut Queue) -> Option<Work> {
+    fn rouse(&mut self, queue: &mut Queue, left: &mut usize) -> Option<Work> {
         for consumer in queue.selecting.take_idle(queue.counters.entered, SLICE) {
             self.unpark(queue, consumer);
         }
         if queue.selecting.has_groups() {
-            for consumer in queue.selecting.end_groups(&queue.messages) {
+            for consumer in queue.selecting.end_groups(&queue.messages, *left) {
+                *left = left.saturating_sub(1);
                 self.unpark(queue, consumer);
             }
         }

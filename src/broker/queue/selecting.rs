@@ -2,7 +2,7 @@
 //! only some of its messages, and browsers, which take none. And the messages that not everybody
 //! may have now: suspects, and those of message groups.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::browsers::Browsers;
@@ -44,6 +44,10 @@ pub struct Selecting {
     suspects: Option<Box<Suspects>>,
     /// Message groups; none: no message has one.
     groups: Option<Box<Groups>>,
+    /// Consumers that look for messages behind those of the others' groups.
+    behind: BTreeSet<ConsumerId>,
+    /// Whether the keeping of groups is over and some of these are still to be told.
+    is_ending: bool,
     /// What links held when the broker ended; none: all is acquired.
     reserved: Option<Box<Reserved>>,
     /// The memory of the places of consumers and browsers; none: nothing is charged.
@@ -123,9 +127,9 @@ impl Selecting {
 
     /// Removes a consumer.
     pub fn remove(&mut self, consumer: ConsumerId) {
-        let gone = self.all.remove(&consumer);
-        if let Some(groups) = &mut self.groups
-            && gone.is_some_and(|one| one.selector.is_none())
+        self.all.remove(&consumer);
+        if self.behind.remove(&consumer)
+            && let Some(groups) = &mut self.groups
         {
             groups.end_look();
         }
@@ -175,7 +179,7 @@ impl Selecting {
 
     /// Whether more consumers are to look again.
     pub const fn is_waking(&self) -> bool {
-        self.waking > 0
+        self.waking > 0 || self.is_ending
     }
 
     /// Whether consumers may find more since they were last woken.
@@ -405,6 +409,7 @@ impl Selecting {
     pub fn look_behind(&mut self, consumer: ConsumerId) {
         if !self.all.contains_key(&consumer) {
             self.look_apart(consumer, None);
+            self.behind.insert(consumer);
             if let Some(groups) = &mut self.groups {
                 groups.look_behind();
             }
@@ -472,17 +477,28 @@ impl Selecting {
         }
     }
 
-    /// Ends the keeping of message groups once there is neither a message nor an owner: the consumers
-    /// that looked behind others' groups.
-    pub fn end_groups(&mut self, messages: &Messages) -> Vec<ConsumerId> {
-        let is_over = |groups: &mut Box<Groups>| groups.is_empty() && messages.live() == 0;
-        if self.groups.take_if(is_over).is_none() {
+    /// Ends the keeping of message groups once there is neither a message nor an owner: some of the consumers
+    /// that looked behind others' groups, and with the last of them it is over.
+    pub fn end_groups(&mut self, messages: &Messages, count: usize) -> Vec<ConsumerId> {
+        let groups = self.groups.as_mut();
+        let Some(groups) = groups.filter(|groups| groups.is_empty() && messages.live() == 0) else {
+            self.is_ending = false;
             return Vec::new();
+        };
+        let mut told = Vec::new();
+        while told.len() < count
+            && let Some(consumer) = self.behind.pop_first()
+        {
+            self.all.remove(&consumer);
+            groups.end_look();
+            told.push(consumer);
         }
-        let looked_behind = self.all.extract_if(.., |_, one| one.selector.is_none());
-        let looked_behind = looked_behind.map(|(consumer, _)| consumer).collect();
+        self.is_ending = !self.behind.is_empty();
+        if !self.is_ending {
+            self.groups = None;
+        }
         self.count();
-        looked_behind
+        told
     }
 }
 

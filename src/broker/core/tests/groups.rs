@@ -393,6 +393,41 @@ fn once_all_is_gone_the_queue_is_as_without_groups() {
 }
 
 /// Four messages a block: most are on disk when the next broker begins.
+/// All that had looked behind others' groups were passed in one step.
+#[test]
+fn when_groups_are_over_thousands_that_looked_behind_them_are_passed_in_pieces() {
+    const COUNT: u64 = 1_000;
+    let mut s = with_queue(&[]);
+    let owner = consumer(&mut s, 1, 1);
+    publish(&mut s, &["a1", "a2"]);
+    for id in 2..=COUNT {
+        consumer(&mut s, id, 1); // the second message is not for it
+    }
+    s.credit(owner, 2);
+    let held = s.taken(owner);
+    assert_eq!(held.len(), 2);
+    for delivery in &held {
+        s.settle(delivery, Outcome::Accepted);
+    }
+    let detach = Command::ConsumerDetach { consumer: owner };
+    s.core.apply(s.now, detach, &mut s.effects);
+    let mut pieces = 0;
+    while s.core.has_work() {
+        pieces += 1;
+        s.effects.meter = Meter::default();
+        s.core.tick(s.now, 64, &mut s.effects);
+        assert!(s.effects.meter.spent_ns() < 2 * BATCH_NS_MAX);
+    }
+    assert!(pieces > 5, "{pieces}");
+    let queue = s.core.queue("q").unwrap();
+    assert!(!queue.selecting.has_groups() && queue.selecting.is_empty());
+    // Each waits as before.
+    for n in 0..COUNT - 1 {
+        publish(&mut s, &[&format!("-{n}")]);
+    }
+    assert_eq!(s.deliveries.len() as u64, COUNT - 1);
+}
+
 #[test]
 fn messages_on_disk_are_grouped_once_they_are_paged_in() {
     let options = || CoreOptions {
