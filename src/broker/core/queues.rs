@@ -20,7 +20,7 @@ use crate::wire::Value;
 /// The argument with the type of a queue.
 const QUEUE_TYPE: &str = "x-queue-type";
 /// Time that a purge takes for a message that it spares, about, in nanoseconds.
-const SPARED_NS: u64 = 5;
+const SPARED_NS: u64 = 14;
 
 impl Core {
     pub(super) fn queue_declare(
