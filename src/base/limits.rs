@@ -317,6 +317,10 @@ pub const MESSAGE_OVERHEAD_BYTES: u64 = 224;
 /// Memory of a message's place in the index of those that wait for their time, about, in bytes; it
 /// stays when the message is evicted.
 pub const DELAYED_OVERHEAD_BYTES: u64 = 96;
+/// Memory of a dead letter's place among those that wait for a target, about, in bytes.
+pub const PENDING_OVERHEAD_BYTES: u64 = 96;
+/// Memory for each queue that such a letter waits for room in, about, in bytes.
+pub const PENDING_TARGET_BYTES: u64 = 56;
 /// Bare bytes lie in blocks of the allocator that are larger, about by one part in so many: by up to a
 /// quarter where they are little more than a block, by 5 % where they are large.
 pub const ALLOCATOR_WASTE_PARTS: u64 = 8;

@@ -172,8 +172,8 @@ impl Queue {
     }
 
     /// Charges its memory, without its messages, to the gauge for as long as it exists. Of messages
-    /// that wait for their time their places in the index are charged, too, and of consumers and
-    /// browsers that look through it their places in its subqueues.
+    /// that wait for their time or for a target their places in the index are charged, too, and of
+    /// consumers and browsers that look through it their places in its subqueues.
     pub fn charge(&mut self, gauge: &Gauge) {
         let texts = shared_text_bytes(self.name.len()) + kept_bytes(self.arguments.echoed());
         let subqueues = self.messages.subqueues_bytes();
@@ -181,6 +181,7 @@ impl Queue {
         let looker = self.messages.places_bytes();
         self.selecting.charge_places(gauge, looker);
         self.messages.charge_delayed(gauge);
+        self.pending.charge(gauge);
     }
 
     /// Notes a message that enters, which may have a group.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Position, QueueId, uncount};
+use crate::base::limits::{PENDING_OVERHEAD_BYTES, PENDING_TARGET_BYTES};
+use crate::base::{Charge, Gauge, Position, QueueId, uncount};
 use crate::deaths::Reason;
 
 /// Why a dead letter waits, and for which targets. The message itself, with its history, is in the
@@ -25,6 +26,11 @@ impl Pending {
     /// The queues that it waits for room in.
     pub fn waits_at(&self) -> &[QueueId] {
         self.targets.as_deref().unwrap_or(&self.refused)
+    }
+
+    /// Its memory, beside that of its message, in bytes, about.
+    fn memory_bytes(&self) -> u64 {
+        PENDING_OVERHEAD_BYTES + self.waits_at().len() as u64 * PENDING_TARGET_BYTES
     }
 
     /// Whether a start would find something else of it.
@@ -82,9 +88,37 @@ impl Waiter {
 pub struct PendingSet {
     entries: BTreeMap<Position, Pending>,
     bytes: u64,
+    /// The memory of these entries, and of those at their targets.
+    memory_bytes: u64,
+    kept: Option<Charge>,
 }
 
 impl PendingSet {
+    /// Charges its memory to the gauge from now on.
+    pub(super) fn charge(&mut self, gauge: &Gauge) {
+        self.kept = Some(gauge.charge(self.memory_bytes));
+    }
+
+    fn count(&mut self) {
+        if let Some(kept) = &mut self.kept {
+            kept.set(self.memory_bytes);
+        }
+    }
+
+    fn uncount(&mut self, gone: &Pending) {
+        uncount!(
+            self.bytes,
+            u64::from(gone.size_bytes),
+            "a dead letter that waits was counted"
+        );
+        uncount!(
+            self.memory_bytes,
+            gone.memory_bytes(),
+            "the memory of a dead letter that waits was counted"
+        );
+        self.count();
+    }
+
     /// Number of waiting dead letters.
     pub fn len(&self) -> u64 {
         self.entries.len() as u64
@@ -123,12 +157,10 @@ impl PendingSet {
     /// Adds or replaces the entry of a position.
     pub fn put(&mut self, position: Position, pending: Pending) {
         self.bytes += u64::from(pending.size_bytes);
-        if let Some(old) = self.entries.insert(position, pending) {
-            uncount!(
-                self.bytes,
-                u64::from(old.size_bytes),
-                "a dead letter that waits was counted"
-            );
+        self.memory_bytes += pending.memory_bytes();
+        match self.entries.insert(position, pending) {
+            Some(old) => self.uncount(&old),
+            None => self.count(),
         }
     }
 
@@ -139,11 +171,7 @@ impl PendingSet {
             return None; // as a rule
         }
         let pending = self.entries.remove(&position)?;
-        uncount!(
-            self.bytes,
-            u64::from(pending.size_bytes),
-            "a dead letter that waits was counted"
-        );
+        self.uncount(&pending);
         Some(pending)
     }
 
@@ -153,6 +181,7 @@ impl PendingSet {
         while taken.len() < count
             && let Some((position, pending)) = self.entries.pop_first()
         {
+            self.uncount(&pending);
             taken.push((position, pending));
         }
         taken

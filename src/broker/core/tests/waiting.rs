@@ -2,6 +2,7 @@
 
 use super::scenario::{Scenario, draft, number, text};
 use crate::base::Name;
+use crate::base::limits::{PENDING_OVERHEAD_BYTES, PENDING_TARGET_BYTES};
 use crate::broker::*;
 use crate::wire::Value;
 
@@ -239,6 +240,9 @@ fn letters_whose_queue_goes_or_that_go_elsewhere_wait_at_no_target_any_more() {
     }
     let waiters = |s: &Scenario| s.core.queue(&Name::from("full")).unwrap().waiters.len();
     assert_eq!(waiters(&s), 3 * COUNT);
+    let counted = s.core.kept().bytes();
+    let of_each = PENDING_OVERHEAD_BYTES + PENDING_TARGET_BYTES;
+    assert!(counted > 3 * COUNT as u64 * of_each, "{counted}");
     let (connection, name) = (None, Name::from("gone"));
     s.apply(Command::Queue(QueueCommand::Delete {
         connection,
@@ -250,6 +254,9 @@ fn letters_whose_queue_goes_or_that_go_elsewhere_wait_at_no_target_any_more() {
         s.core.tick(s.now, 256, &mut s.effects);
     }
     assert_eq!(waiters(&s), 2 * COUNT);
+    let freed = counted - s.core.kept().bytes();
+    let of_letters = COUNT as u64 * of_each;
+    assert!((of_letters..of_letters + 4_096).contains(&freed), "{freed}"); // and of their queue
     let (connection, name) = (None, Name::from("purged"));
     s.apply(Command::Queue(QueueCommand::Purge {
         connection,
