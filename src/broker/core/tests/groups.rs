@@ -411,13 +411,7 @@ fn when_groups_are_over_thousands_that_looked_behind_them_are_passed_in_pieces()
     }
     let detach = Command::ConsumerDetach { consumer: owner };
     s.core.apply(s.now, detach, &mut s.effects);
-    let mut pieces = 0;
-    while s.core.has_work() {
-        pieces += 1;
-        s.effects.meter = Meter::default();
-        s.core.tick(s.now, 64, &mut s.effects);
-        assert!(s.effects.meter.spent_ns() < 2 * BATCH_NS_MAX);
-    }
+    let pieces = s.finish_in_pieces();
     assert!(pieces > 5, "{pieces}");
     let queue = s.core.queue("q").unwrap();
     assert!(!queue.selecting.has_groups() && queue.selecting.is_empty());

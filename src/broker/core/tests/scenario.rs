@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::base::limits::BATCH_NS_MAX;
 use crate::base::{
-    ConnectionId, ConsumerId, Lsn, Millis, Name, Now, Position, PublisherId, Seed, SessionId,
-    Timestamp,
+    ConnectionId, ConsumerId, Lsn, Meter, Millis, Name, Now, Position, PublisherId, Seed,
+    SessionId, Timestamp,
 };
 use crate::broker::event::VhostEvent;
 use crate::broker::memo::MemoFact;
@@ -85,6 +86,19 @@ impl Scenario {
             self.collect();
         }
         reply
+    }
+
+    /// Does what a command left to do, in pieces none of which takes long; their number.
+    pub(crate) fn finish_in_pieces(&mut self) -> usize {
+        let mut pieces = 0;
+        while self.core.has_work() {
+            pieces += 1;
+            self.effects.meter = Meter::default();
+            self.core.tick(self.now, 64, &mut self.effects);
+            let spent_ns = self.effects.meter.spent_ns();
+            assert!(spent_ns < 2 * BATCH_NS_MAX, "{spent_ns}");
+        }
+        pieces
     }
 
     /// Applies a command of a batch: what follows from it may come with the next one, or with
