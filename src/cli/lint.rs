@@ -11,7 +11,8 @@ use super::manage::{Task, parse_object, read_file};
 use super::output::{self, Output};
 use crate::base::Name;
 use crate::broker::arguments::OnUndeliverable;
-use crate::lint::{self, Report, Severity, Target, Topology, Unknown};
+use crate::lint::{self, Report, Severity, Silence, Target, Topology, Unknown};
+use crate::management::Refusal;
 
 /// Finds what will go wrong with dead letters, before a message dies: loops, dead ends, lost policies
 ///
@@ -159,7 +160,14 @@ impl Definitions {
                 let vhost = vhost.map(Name::from);
                 let (undeliverable, unknown) = (OnUndeliverable::Drop, Unknown::Exist);
                 let added = topology.add(&json, vhost.as_ref(), undeliverable, unknown);
-                added.map_err(|refusal| Failure::new(FailureKind::Data, refusal.why))?;
+                let refused = |refusal: Refusal| Failure::new(FailureKind::Data, refusal.why);
+                added.map_err(refused)?;
+                // A global parameter is not imported into one vhost.
+                if vhost.is_none()
+                    && let Some(silences) = Silence::in_definitions(&json).map_err(refused)?
+                {
+                    topology.silences = silences;
+                }
                 Report::of(&mut topology, Target::Rabbitmq).to_json()
             }
             Err(failure) => return Err(failure),

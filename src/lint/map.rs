@@ -434,6 +434,9 @@ impl Map {
         comparisons_left: &mut usize,
     ) -> Vec<Example> {
         let mut met = Vec::new();
+        if above.patterns.is_empty() {
+            return met;
+        }
         let (router, settings) = (core.router(), &queue.settings);
         let exchange = settings.dead_letter_exchange.as_ref();
         let exchange = exchange.filter(|_| settings.dead_letter_routing_key.is_none());

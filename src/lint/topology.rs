@@ -68,7 +68,7 @@ impl Topology {
         let items = definitions::read(json, vhost)?.into_iter();
         let named = items.filter_map(|item| match item.step {
             Ok(ImportStep::Command(vhost, _)) => Some(vhost),
-            Ok(ImportStep::Change(_)) | Err(_) => None,
+            Ok(ImportStep::Change(_)) | Err(_) => item.stand_in.map(|stand_in| stand_in.vhost),
         });
         Ok(named.collect())
     }
@@ -110,7 +110,10 @@ impl Topology {
                 }
                 Ok(ImportStep::Change(Change::VhostPut { name, vhost })) => {
                     let sandbox = self.vhost(&name, undeliverable);
-                    sandbox.default_queue_type(vhost.default_queue_type);
+                    // What an import does not name stays as it is.
+                    if vhost.default_queue_type.is_some() {
+                        sandbox.default_queue_type(vhost.default_queue_type);
+                    }
                     continue;
                 }
                 Ok(ImportStep::Change(_)) => continue,

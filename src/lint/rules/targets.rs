@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{exchange_words, listed, rule_words, subject};
 use crate::base::QueueId;
+use crate::base::limits::LINT_NAMES_TOLD_MAX;
 use crate::broker::Core;
 use crate::broker::queue::Queue;
 use crate::lint::finding::{Finding, Rule};
@@ -71,7 +72,11 @@ fn ways_do_not_last(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Fi
     };
     let behind = map.behind(first);
     let behind = behind.into_iter().flat_map(|behind| &behind.exchanges);
+    let mut told = 0;
     for exchange in behind.filter_map(|id| router.exchange(*id)) {
+        if told == LINT_NAMES_TOLD_MAX {
+            return;
+        }
         let spec = &exchange.spec;
         let why = match (spec.durable, spec.auto_delete) {
             (false, _) => "is not durable: it is gone after a restart",
@@ -84,6 +89,7 @@ fn ways_do_not_last(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Fi
             exchange_words(&spec.name)
         );
         findings.push(Finding::new(Rule::DoesNotLast, subject(queue), says));
+        told += 1;
     }
 }
 

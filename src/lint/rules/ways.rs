@@ -188,6 +188,9 @@ impl Ways<'_> {
             step.fate == Fate::Nowhere && arrival.is_some_and(|arrival| !arrival.perhaps)
         });
         let (made_up, named): (Vec<&Step>, Vec<&Step>) = lost.partition(|step| step.made_up);
+        if made_up.is_empty() && named.is_empty() {
+            return; // as a rule, and what follows looks at all bindings
+        }
         let bound = self.told_apart_by();
         let only_patterns = bound.iter().all(|key| is_pattern(key));
         let is_guess = named.is_empty() && only_patterns && !self.exchange.is_empty();
