@@ -493,6 +493,12 @@ impl Selecting {
             groups.end_look();
             told.push(consumer);
         }
+        if self.all.is_empty() {
+            // Of those that rest only consumers are left that are gone.
+            self.resting.clear();
+            self.waking = 0;
+            self.returned.clear();
+        }
         self.is_ending = !self.behind.is_empty();
         if !self.is_ending {
             self.groups = None;
