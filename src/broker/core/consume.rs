@@ -109,7 +109,7 @@ impl Core {
         if drain {
             queue.consumers.drain(id);
         } else {
-            queue.consumers.check_drain(id); // it may have no credit any more
+            queue.consumers.end_drain(id); // it takes that back
         }
         self.wake(id);
         self.schedule(queue_id);

@@ -326,7 +326,6 @@ fn a_durable_subscription_outlives_its_link_and_its_connection_until_it_is_close
     assert!(!exists(&mut scene, OF_ADA), "closed: it is gone");
 }
 
-// Qpid JMS unsubscribes so: it attaches without a source and closes.
 #[test]
 fn a_durable_subscription_is_told_once_it_is_durable_and_so_is_its_end() {
     let mut scene = Scene::new();
@@ -374,6 +373,7 @@ fn a_durable_subscription_is_told_once_it_is_durable_and_so_is_its_end() {
     assert_eq!(bodies(&mut scene, client, again), ["n"]);
 }
 
+// Qpid JMS unsubscribes so: it attaches without a source and closes.
 #[test]
 fn a_receiver_without_a_source_gets_the_durable_subscription_of_its_name() {
     let mut scene = Scene::new();

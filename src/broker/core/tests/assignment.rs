@@ -233,6 +233,44 @@ fn drain_waits_for_the_window_while_something_is_there() {
     assert_eq!((s.taken(c).len(), s.others.len()), (1, 1));
 }
 
+/// It was told that it was drained when others had taken the rest, and lost the credit that it had given anew.
+#[test]
+fn who_takes_a_drain_back_keeps_its_credit() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    s.connect(ConnectionId(2), SessionId(2));
+    s.publish_all("q", &["a"]);
+    let c = s.consumer(1, "q");
+    let window = |limit| Command::SessionFlow {
+        session: SessionId(1),
+        limit,
+    };
+    s.apply(window(0));
+    s.drain(c, 5);
+    s.credit(c, 10);
+    s.consume(2, "q", |consume| {
+        (consume.connection, consume.session) = (ConnectionId(2), SessionId(2));
+    });
+    s.credit(ConsumerId(2), 1);
+    assert_eq!((s.taken(ConsumerId(2)).len(), s.others.len()), (1, 0));
+    s.apply(window(10));
+    s.publish_all("q", &["b", "c"]);
+    assert_eq!(s.taken(c).len(), 2);
+}
+
+#[test]
+fn who_drains_is_told_when_its_credit_is_used_up_though_others_go_on() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    s.publish_all("q", &["a", "b"]);
+    let c = s.consumer(1, "q");
+    let first = s.consumer(2, "q");
+    s.drain(c, 1);
+    assert_eq!((s.taken(c).len(), s.others.len()), (1, 1));
+    s.credit(first, 1);
+    assert_eq!(s.taken(first).len(), 1);
+}
+
 #[test]
 fn an_unsent_delivery_comes_back_as_if_nothing_had_happened() {
     let mut s = Scenario::new();
