@@ -83,6 +83,8 @@ fn definitions_with_a_finding_as_bad_as_fail_on_says_are_not_imported() {
     assert_eq!(status, 400, "{answer}");
     assert!(reason.contains("DL001 queue lost (vhost /)"), "{reason}");
     assert_eq!(api.get("/api/queues").as_array().map(Vec::len), Some(0));
+    let (status, _) = api.ask("POST", "/api/definitions?fail_on=error", &file);
+    assert_eq!(status, 400, "a mistyped guard is none");
     let (status, answer) = api.ask("POST", "/api/definitions?fail-on=eror", &file);
     assert_eq!(status, 400, "{answer}");
 

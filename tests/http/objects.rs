@@ -151,6 +151,9 @@ fn what_clients_send_beside_the_fields_of_a_route_passes() {
     api.put("/api/queues/%2F/q", &sent);
     let sent = json!({"vhost": "/", "name": "v", "description": "", "tags": "", "tracing": false});
     api.put("/api/vhosts/v", &sent);
+    // The name that this field had first.
+    api.put("/api/vhosts/w", &json!({"defaultqueuetype": "quorum"}));
+    assert_eq!(api.get("/api/vhosts/w")["default_queue_type"], "quorum");
     let sent = json!({"username": "u", "password": "p", "tags": "management"});
     api.put("/api/users/u", &sent);
 }

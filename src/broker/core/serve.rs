@@ -398,8 +398,7 @@ impl Assigning<'_> {
                 return false; // as a rule after the last message
             };
             let ttl_ms = queue.settings.message_ttl_ms;
-            let mut refusal = None;
-            let mut redelivered = false;
+            let (mut refusal, mut redelivered) = (None, false);
             let is_wanted = |slot: &Slot| {
                 if is_late(turn.now, slot, slot.expires_at(ttl_ms)) {
                     refusal = Some(Refusal::Late);

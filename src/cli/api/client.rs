@@ -344,6 +344,8 @@ impl Api {
     /// which.
     fn refused(&self, status: StatusCode, path: &Path, body: &[u8]) -> Failure {
         let reason = reason(body);
+        // Anything else, as of a proxy, does not say what is missing.
+        let is_said = serde_json::from_slice::<Value>(body).is_ok();
         let said = reason.as_deref().unwrap_or(NO_REASON);
         let endpoint = &self.settings.endpoint;
         let told = |kind, what: String| Failure::new(kind, format!("{endpoint}: {what}"));
@@ -376,7 +378,7 @@ impl Api {
                 // The broker knows what is missing: not always what the path names last.
                 let own = reason.filter(|it| !NOT_FOUND_REASONS.contains(&it.as_str()));
                 let what = match own {
-                    Some(own) if own.contains(' ') => own,
+                    Some(own) if is_said && own.contains(' ') => own,
                     // A word for programs, such as queue_not_found.
                     Some(word) => format!("there is no {} ({word})", path.in_words()),
                     None => format!("there is no {}", path.in_words()),

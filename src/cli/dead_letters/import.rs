@@ -107,8 +107,8 @@ struct Done {
     skipped: u64,
 }
 
-/// Whether the broker refused a request before it took anything of it: for the same command it would
-/// do so again.
+/// Whether the broker refused a request: for the same command it would do so again. Of one with a line that is
+/// wrong it has taken the lines before that, whose number its reason says.
 fn is_refusal(failure: &Failure) -> bool {
     [
         FailureKind::Data,
@@ -126,7 +126,8 @@ impl ImportMessages {
         match self.id {
             _ if is_refusal(&failure) && imported == 0 => failure,
             None if is_refusal(&failure) => failure.advise(format!(
-                "{imported} messages were imported; --from-line {first} goes on behind them"
+                "{imported} messages of the lines before {first} were imported; how many of those behind, \
+                 the reason says if any were"
             )),
             Some(_) if is_refusal(&failure) => {
                 failure.advise(format!("{imported} messages were imported"))

@@ -170,6 +170,13 @@ fn leave_out_keys(definitions: &mut Value) -> Vec<String> {
     left
 }
 
+/// Whether a file is a name of something that is open already.
+fn is_descriptor(file: &FilePath) -> bool {
+    let folders = ["/dev/fd", "/proc/self/fd"];
+    let is_in = |folder| file.parent() == Some(FilePath::new(folder));
+    folders.into_iter().any(is_in) || file == FilePath::new("/dev/stderr")
+}
+
 /// Writes a file: a regular one, which only its owner may read, completely or not at all. Where a
 /// symbolic link leads, the file there is replaced, not the link; devices and pipes are written to.
 #[allow(
@@ -182,6 +189,10 @@ fn write(file: &FilePath, text: &str) -> std::io::Result<()> {
     options.write(true).mode(0o600);
     let place = match std::fs::metadata(file) {
         Ok(found) if !found.is_file() => return options.open(file)?.write_all(text.as_bytes()),
+        // What a shell has opened goes on where it was.
+        Ok(_) if is_descriptor(file) => {
+            return options.append(true).open(file)?.write_all(text.as_bytes());
+        }
         Ok(_) => std::fs::canonicalize(file)?,
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         // A link to what is not there yet makes it.
@@ -191,8 +202,8 @@ fn write(file: &FilePath, text: &str) -> std::io::Result<()> {
         Err(_) => file.to_owned(),
     };
     let mut beside = place.as_os_str().to_owned();
-    beside.push(".part");
-    let mut part = options.create(true).truncate(true).open(&beside)?;
+    beside.push(format!(".{}.part", std::process::id()));
+    let mut part = options.create_new(true).open(&beside)?;
     let moved = part.write_all(text.as_bytes());
     let moved = moved.and_then(|()| std::fs::rename(&beside, &place));
     if moved.is_err() {
@@ -320,6 +331,13 @@ mod tests {
         write(&at("device"), "five").unwrap();
         assert!(at("device").is_symlink());
         assert!(!std::fs::metadata(at("device")).unwrap().is_file());
+
+        // What is open goes on where it was.
+        let mut opened = std::fs::File::create(at("opened")).unwrap();
+        opened.write_all(b"before ").unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&opened);
+        write(&PathBuf::from(format!("/dev/fd/{number}")), "behind").unwrap();
+        assert_eq!(read("opened"), "before behind");
 
         assert!(write(&folder, "six").is_err(), "a directory");
         let left = std::fs::read_dir(&folder).unwrap();

@@ -166,7 +166,7 @@ impl PacedBody {
         };
         let came = came?;
         let bytes = came.as_ref().map_or(0, Bytes::len) as u64;
-        let earned = Duration::from_millis(bytes * 1_000 / HTTP_BODY_RATE_MIN);
+        let earned = Duration::from_nanos(bytes * 1_000_000_000 / HTTP_BODY_RATE_MIN);
         self.patience = self.patience.saturating_sub(now() - begun);
         self.patience = (self.patience + earned).min(self.patience_max);
         Ok(Ok(came))

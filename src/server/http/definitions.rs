@@ -46,6 +46,7 @@ pub(super) async fn import(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply
 
 /// How bad a finding must be for nothing to be imported.
 fn fail_on(call: &Call<'_>) -> Result<Option<Severity>, Failure> {
+    call.query.refuse_mistyped(&["fail-on"])?;
     let Some(word) = call.query.get("fail-on") else {
         return Ok(None);
     };

@@ -74,6 +74,8 @@ pub(super) async fn remove(call: &Call<'_>, change: Change) -> Result<Reply, Fai
 }
 
 /// What RabbitMQ does with a vhost that has these, and Coroner does not.
+/// The name that `default_queue_type` had first, which RabbitMQ still takes.
+const DEFAULT_QUEUE_TYPE_BEFORE: &str = "defaultqueuetype";
 const PROTECTED: &str = "protected_from_deletion";
 const TRACING: &str = "tracing";
 
@@ -83,6 +85,7 @@ pub(super) async fn put_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
         "description",
         "tags",
         "default_queue_type",
+        DEFAULT_QUEUE_TYPE_BEFORE,
         PROTECTED,
         TRACING,
     ];
@@ -99,7 +102,9 @@ pub(super) async fn put_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
     let vhost = VhostChange {
         description: text("description")?,
         tags: tags.map(|tags| tags.iter().map(|tag| Name::from(&**tag)).collect()),
-        default_queue_type: text("default_queue_type")?.map(Name::from),
+        default_queue_type: text("default_queue_type")?
+            .or(text(DEFAULT_QUEUE_TYPE_BEFORE)?)
+            .map(Name::from),
         // A user of a token's name has nothing to do with it.
         creator: Some(call.identity.name.clone()).filter(|_| call.identity.grant.is_none()),
     };
