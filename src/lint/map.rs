@@ -345,9 +345,16 @@ impl Map {
         Some(index)
     }
 
-    /// An arrival in a queue by its name, if there is none yet.
+    /// Whether a message reaches a queue for sure, in one of the ways that are followed.
+    fn is_reached(&self, queue: &Queue) -> bool {
+        let arrivals = self.in_queue.get(&queue.id).into_iter().flatten();
+        let mut arrivals = arrivals.filter_map(|index| self.arrivals.get(*index));
+        arrivals.any(|arrival| !arrival.perhaps)
+    }
+
+    /// An arrival in a queue by its name, if there is none yet that is sure.
     fn arrive_by_name(&mut self, queue: &Queue) {
-        if self.in_queue.contains_key(&queue.id) {
+        if self.is_reached(queue) {
             return;
         }
         self.arrive(Arrival {
@@ -611,10 +618,10 @@ impl Map {
     /// Whether only dead letters reach a queue.
     pub(super) fn is_for_the_dead(&self, queue: QueueId) -> bool {
         let arrivals = self.in_queue.get(&queue).into_iter().flatten();
-        let mut arrivals = arrivals
-            .filter_map(|index| self.arrivals.get(*index))
-            .peekable();
-        arrivals.peek().is_some() && arrivals.all(|arrival| matches!(arrival.by, By::Death(..)))
+        let arrivals = arrivals.filter_map(|index| self.arrivals.get(*index));
+        // By its name anybody may publish to a queue.
+        let mut others = arrivals.filter(|arrival| arrival.by != By::Name).peekable();
+        others.peek().is_some() && others.all(|arrival| matches!(arrival.by, By::Death(..)))
     }
 
     /// A message that arrives so, and dies of this there.

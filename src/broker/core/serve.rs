@@ -441,9 +441,6 @@ impl Assigning<'_> {
             }
             *left -= 1;
         }
-        if !taker.consumer.has_credit() {
-            queue.consumers.check_drain(id);
-        }
         true
     }
 

@@ -163,6 +163,28 @@ fn a_headers_exchange_that_is_not_on_the_way_leaves_it_certain() {
     check(&definitions, &["DL003 error orders: dropped (unroutable)"]);
 }
 
+/// Nothing was followed from `dlq`, since what comes to it only may come.
+#[test]
+fn a_queue_that_messages_may_reach_is_looked_at_as_if_one_was_put_into_it() {
+    let shop = exchange("shop", "headers");
+    let definitions = json!({
+        "exchanges": [shop, exchange("dead", "fanout"), exchange("back", "fanout")],
+        "queues": [
+            queue("orders", json!({"x-dead-letter-exchange": "dead"})),
+            queue("dlq", json!({"x-message-ttl": 5000, "x-dead-letter-exchange": "back"})),
+        ],
+        "bindings": [
+            binding("shop", "orders", ""),
+            binding("dead", "dlq", ""),
+            binding("back", "dlq", ""),
+        ],
+    });
+    check(
+        &definitions,
+        &["DL004 error dlq", "DL005 warning dlq", "DL017 warning dlq"],
+    );
+}
+
 /// A binding to an exchange that leads nowhere was taken for a way.
 #[test]
 fn exchanges_that_lead_to_each_other_and_to_no_queue_are_no_way() {
