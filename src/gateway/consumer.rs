@@ -334,10 +334,12 @@ impl SharedOutcome {
 }
 
 /// The outcome that answers the peer's: the same, unless it is long; then without its error and
-/// annotations.
+/// annotations. An error without a condition is none to send. [AMQP 2.8.14]
 fn answer(state: DeliveryState) -> DeliveryState {
     match state {
-        DeliveryState::Rejected { error: Some(error) } if is_long(&error) => {
+        DeliveryState::Rejected { error: Some(error) }
+            if error.condition.as_str().is_empty() || is_long(&error) =>
+        {
             DeliveryState::Rejected { error: None }
         }
         DeliveryState::Modified {
