@@ -86,6 +86,8 @@ pub enum Effect {
     PresettledRefused {
         /// The publisher's link.
         publisher: PublisherId,
+        /// The gateway's token of the publish.
+        token: u64,
         /// Why it cannot be.
         outcome: PublishOutcome,
     },

@@ -16,6 +16,7 @@ use super::renewal::Renewal;
 use super::resumable::Departed;
 use super::sasl::Sasl;
 use super::stream::Streams;
+use super::tags::Tags;
 use super::transactions::Transactions;
 use super::work::{Answered, Batch, Work};
 use crate::access::{Peer, Proof};
@@ -77,6 +78,8 @@ pub struct Gateway {
     /// The temporary queues of links with a dynamic source or target.
     pub(super) dynamic: Map<LinkHandle, DynamicNode>,
     pub(super) sent: SentDeliveries,
+    /// The delivery-tags of messages whose sender may have to be told which one leads nowhere.
+    pub(super) tags: Tags,
     /// Deliveries that consumers held for too long, while effects are handled.
     pub(super) timed_out: Vec<(ConsumerId, Position)>,
     /// The last outcome with an error, while the events of one read are handled: deliveries settled
@@ -169,6 +172,7 @@ impl Gateway {
             links: Links::new(seed),
             dynamic: Map::with_hasher(seed.hasher()),
             sent: SentDeliveries::default(),
+            tags: Tags::default(),
             timed_out: Vec::new(),
             last_outcome: None,
             presettled: Presettled::default(),

@@ -310,9 +310,11 @@ impl Gateway {
                     self.waiting.push_back((lsn, AwaitedAnswer::Effect(effect)));
                 }
             }
-            Effect::PresettledRefused { publisher, outcome } => {
-                self.on_presettled_refused(publisher, &outcome);
-            }
+            Effect::PresettledRefused {
+                publisher,
+                token,
+                outcome,
+            } => self.on_presettled_refused(publisher, token, &outcome),
             Effect::PublisherStolen { publisher } => self.on_publisher_stolen(publisher),
             Effect::Restate {
                 consumer,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::error::Violation;
 use super::payload::{Gathered, Payload};
-use super::{Expected, LinkHandle, Sending, Unfinished};
+use super::{Expected, LinkHandle, Sending, TagsTold, Unfinished};
 use crate::base::{Name, Serial, uncount};
 use crate::wire::performative::{
     AttachFields, DeliveryTag, LinkFlow, ReceiverSettleMode, ResumableTag, ResumePoint, Role,
@@ -67,6 +67,8 @@ pub(super) struct Link {
     /// Where the engine receives: whether the link outlives its connection. Its deliveries are told with
     /// their tags.
     pub(super) is_resumable: bool,
+    /// Where the engine receives: which other deliveries are told with their tags.
+    pub(super) tags: TagsTold,
     /// Where the engine receives: the delivery that the peer may resume in the middle, if any.
     pub(super) expected: Option<Box<Expected>>,
     /// Whether the peer may only resume deliveries until it attaches again, since it was not told all
@@ -175,6 +177,7 @@ impl Link {
             flow_due: false,
             partial: None,
             is_resumable: false,
+            tags: TagsTold::None,
             expected: None,
             only_resumes: false,
             closing: Closing::ByEngine,

@@ -8,7 +8,7 @@ use crate::base::{Name, Serial};
 use crate::link::error::Violation;
 use crate::link::link::{Closing, Link, LinkState};
 use crate::link::session::Session;
-use crate::link::{Event, Fates, LinkHandle, SessionHandle};
+use crate::link::{Event, Fates, LinkHandle, SessionHandle, TagsTold};
 use crate::wire::frame::FrameKind;
 use crate::wire::performative::{
     Attach, AttachAnswer, AttachFields, AttachFrame, Detach, Error, Handle, Performative,
@@ -402,6 +402,15 @@ impl Connection {
         state.asked = None;
         if let Some((flow, echo)) = state.sender.early_flow.take() {
             self.handle_credit(link, &flow, echo);
+        }
+    }
+
+    /// Where the engine receives: which messages are told with their delivery-tags from now on.
+    pub fn tell_tags(&mut self, link: LinkHandle, tags: TagsTold) {
+        if let Some(LinkContext { session, .. }) = self.find(link)
+            && let Some(state) = session.link_mut(link.handle)
+        {
+            state.tags = tags;
         }
     }
 
