@@ -151,6 +151,7 @@ impl Gateway {
             options.part_bytes = STREAMING_HEAD_BYTES_MAX as u64;
         }
         options.allow_plain_amqp |= peer.is_embedder;
+        options.owner_echoes = true;
         let known = peer.is_embedder.then(Known::embedder);
         let link = Connection::server(now, options);
         let seed = environment.options.seed;

@@ -120,11 +120,13 @@ impl Gateway {
             .push(Work::Command(Command::ReturnUnsent { consumer, position }));
     }
 
-    /// Handles a change of a consumer's credit.
-    pub(super) fn on_link_flow(&mut self, handle: LinkHandle, limit: u64, drain: bool) {
+    /// Handles a change of a consumer's credit. `echo`: it asks for the state of its link; the core tells what
+    /// waits in the queue behind what this credit is used for. A drain is answered when it is done.
+    pub(super) fn on_link_flow(&mut self, handle: LinkHandle, limit: u64, drain: bool, echo: bool) {
         let Some(Link { id, kind, .. }) = self.links.by_handle(handle) else {
-            return;
+            return self.link.tell_available(handle, 0);
         };
+        let echo = echo && !drain;
         match kind {
             LinkKind::Consumer(_) => {
                 let consumer = id.consumer();
@@ -134,10 +136,28 @@ impl Gateway {
                     drain,
                 };
                 self.batch.push(Work::Command(command));
+                if echo {
+                    let connection = self.id;
+                    let echo = Command::ConsumerEcho {
+                        connection,
+                        consumer,
+                    };
+                    self.batch.push(Work::Command(echo));
+                }
             }
             // Answers are sent as they are made, so all that could be sent was sent.
             LinkKind::Response(_) | LinkKind::TokenStatus(_) if drain => {
                 self.link.drained(handle, u64::MAX);
+            }
+            LinkKind::Response(_)
+            | LinkKind::TokenStatus(_)
+            | LinkKind::PutToken(_)
+            | LinkKind::Publisher(_)
+            | LinkKind::Request(_)
+            | LinkKind::Controller(_)
+                if echo =>
+            {
+                self.link.tell_available(handle, 0);
             }
             LinkKind::Response(_)
             | LinkKind::TokenStatus(_)

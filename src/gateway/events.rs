@@ -51,8 +51,11 @@ impl Gateway {
                 state,
             } => self.on_consumer_outcome(link, token, delivery_id, state),
             Event::LinkFlow {
-                link, limit, drain, ..
-            } => self.on_link_flow(link, limit, drain),
+                link,
+                limit,
+                drain,
+                echo,
+            } => self.on_link_flow(link, limit, drain, echo),
             Event::SessionFlow { session } => self.on_session_flow(session),
             Event::SaslInit {
                 mechanism,
@@ -283,9 +286,22 @@ impl Gateway {
         match effect {
             Effect::Deliver(delivery) => self.on_deliver(&delivery),
             Effect::DeliverDurably { delivery, .. } => self.on_deliver(&delivery),
-            Effect::Drained { consumer, limit } => {
+            Effect::Drained {
+                consumer,
+                limit,
+                available,
+            } => {
                 if let Some((handle, _)) = self.links.consumer(consumer) {
                     self.link.drained(handle, limit);
+                    self.link.tell_available(handle, available);
+                }
+            }
+            Effect::Available {
+                consumer,
+                available,
+            } => {
+                if let Some((handle, _)) = self.links.consumer(consumer) {
+                    self.link.tell_available(handle, available);
                 }
             }
             Effect::ConsumerEnded { consumer, cause } => self.on_consumer_ended(consumer, cause),
@@ -374,6 +390,7 @@ impl Gateway {
             Effect::Deliver(_)
             | Effect::DeliverDurably { .. }
             | Effect::Drained { .. }
+            | Effect::Available { .. }
             | Effect::TimedOut { .. }
             | Effect::ConsumerEnded { .. }
             | Effect::PresettledRefused { .. }

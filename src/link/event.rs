@@ -81,7 +81,8 @@ pub enum Event {
         limit: u64,
         /// Send what is ready, then call [`super::Connection::drained`].
         drain: bool,
-        /// The peer asked for the link's state; the engine answers.
+        /// The peer asked for the link's state; the engine answers, unless it is the owner's
+        /// ([`super::LinkOptions::owner_echoes`]).
         echo: bool,
     },
     /// Where the engine receives: the sender used its credit up by draining, or its `available`

@@ -100,6 +100,8 @@ pub(super) struct Sender {
     pub(super) waiting: VecDeque<QueuedMessage>,
     /// Whether the link is in the ring of those with messages to send.
     pub(super) in_ring: bool,
+    /// How many messages wait for credit, as the next flow tells.
+    pub(super) available: u32,
     /// A flow that arrived before the attach was answered.
     pub(super) early_flow: Option<(LinkFlow, bool)>,
 }
@@ -225,9 +227,8 @@ impl Link {
             handle,
             delivery_count: knows_count.then_some(self.delivery_count),
             link_credit: Some(self.credit),
-            // How much waits for credit is not known here. RabbitMQ tells the length of the queue, which is 0
-            // in the recordings; without the field they do not hold.
-            available: sends.then_some(0),
+            // Where the owner does not tell it is 0: without the field the recordings of RabbitMQ do not hold.
+            available: sends.then_some(self.sender.available),
             drain: self.drain,
             acquires: false,
         }

@@ -28,6 +28,10 @@ impl Core {
                 limit,
                 drain,
             } => self.consumer_flow(turn, consumer, limit, drain),
+            Command::ConsumerEcho {
+                connection,
+                consumer,
+            } => self.consumer_echo(turn, connection, consumer),
             Command::ConnectionRoom {
                 connection,
                 limit_bytes,

@@ -148,7 +148,11 @@ impl Core {
             }
             queue.consumers.end_drain(consumer);
             let limit = state.limit;
-            let drained = Effect::Drained { consumer, limit };
+            let drained = Effect::Drained {
+                consumer,
+                limit,
+                available: u32::try_from(ready).unwrap_or(u32::MAX),
+            };
             turn.effects.outgoing.push((state.connection, drained));
         }
         if queue.consumers.has_drains(ready) {
