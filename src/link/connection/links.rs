@@ -184,6 +184,19 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether an attach has to wait until the owner answers that the peer closed another link of its session:
+    /// all handles that the peer takes are in use, and that one is about to be free.
+    pub(super) fn attach_waits(&self) -> bool {
+        let channel_in = self.attach_waits.filter(|_| self.phase == Phase::Open);
+        let channel = channel_in.and_then(|channel| self.channels_in.get(usize::from(channel)));
+        let session = channel
+            .copied()
+            .flatten()
+            .and_then(|channel| self.sessions.get(usize::from(channel)));
+        let session = session.and_then(Option::as_deref);
+        session.is_some_and(Session::awaits_handle)
+    }
+
     /// Leaves it to the owner to answer that the peer closes a link, with [`Connection::answer_close`].
     pub fn hold_close(&mut self, link: LinkHandle) {
         if let Some(LinkContext { session, .. }) = self.find(link)
