@@ -27,7 +27,7 @@ use crate::base::limits::{
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{
-    ConnectionId, ConsumerId, Lsn, Map, Millis, Name, Now, Position, SessionId, uncount,
+    ConnectionId, ConsumerId, Lsn, Map, Millis, Name, Now, Payer, Position, SessionId, uncount,
 };
 use crate::broker::{Command, Effect, QueueInfo};
 use crate::link::{Connection, LinkHandle, SessionHandle};
@@ -422,6 +422,12 @@ impl Gateway {
     /// The authenticated user; none before `open`.
     pub fn user(&self) -> Option<&Name> {
         self.login.as_ref().map(|login| &login.user)
+    }
+
+    /// Who pays for what it takes; none before `open`.
+    pub fn payer(&self) -> Option<Payer> {
+        let login = self.login.as_ref();
+        login.map(|login| (login.user.clone(), login.has_token()))
     }
 
     /// Whether the driver should read more bytes.
