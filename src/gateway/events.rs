@@ -50,12 +50,7 @@ impl Gateway {
                 delivery_id,
                 state,
             } => self.on_consumer_outcome(link, token, delivery_id, state),
-            Event::LinkFlow {
-                link,
-                limit,
-                drain,
-                echo,
-            } => self.on_link_flow(link, limit, drain, echo),
+            flow @ Event::LinkFlow { .. } => self.on_link_flow(&flow),
             Event::SessionFlow { session } => self.on_session_flow(session),
             Event::SaslInit {
                 mechanism,
@@ -290,20 +285,8 @@ impl Gateway {
                 consumer,
                 limit,
                 available,
-            } => {
-                if let Some((handle, _)) = self.links.consumer(consumer) {
-                    self.link.drained(handle, limit);
-                    self.link.tell_available(handle, available);
-                }
-            }
-            Effect::Available {
-                consumer,
-                available,
-            } => {
-                if let Some((handle, _)) = self.links.consumer(consumer) {
-                    self.link.tell_available(handle, available);
-                }
-            }
+            } => self.on_drained(consumer, limit, available),
+            Effect::Available { .. } => self.on_available(&effect),
             Effect::ConsumerEnded { consumer, cause } => self.on_consumer_ended(consumer, cause),
             Effect::TimedOut { consumer, position } => self.timed_out.push((consumer, position)),
             Effect::Published {

@@ -230,7 +230,7 @@ pub enum TagsTold {
     None,
     /// Those that were sent settled.
     Settled,
-    /// All.
+    /// All of its messages.
     All,
 }
 

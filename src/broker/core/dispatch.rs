@@ -28,10 +28,7 @@ impl Core {
                 limit,
                 drain,
             } => self.consumer_flow(turn, consumer, limit, drain),
-            Command::ConsumerEcho {
-                connection,
-                consumer,
-            } => self.consumer_echo(turn, connection, consumer),
+            Command::ConsumerEcho(of, consumer) => self.consumer_echo(turn, of, consumer),
             Command::ConnectionRoom {
                 connection,
                 limit_bytes,

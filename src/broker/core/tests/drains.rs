@@ -89,10 +89,7 @@ fn who_asks_is_told_how_many_messages_wait_for_its_credit() {
     s.publish_all("q", &["a", "b", "c"]);
     let c = s.consumer(1, "q");
     s.credit(c, 1);
-    let echo = |consumer| Command::ConsumerEcho {
-        connection: CONNECTION,
-        consumer,
-    };
+    let echo = |consumer| Command::ConsumerEcho(CONNECTION, consumer);
     s.apply(echo(c));
     let told = s.others.pop();
     assert!(
@@ -247,10 +244,7 @@ impl Draining {
                 }
             }
         }
-        for index in 0..2 {
-            let session = SESSIONS[index].1;
-            self.sent[index] = self.s.core.clients.assigned(session);
-        }
+        self.sent = SESSIONS.map(|(_, session)| self.s.core.clients.assigned(session));
     }
 }
 
