@@ -88,6 +88,9 @@ pub const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
 pub const PUBLISH_CREDIT_BYTES: u64 = 4 * 1024 * 1024;
 /// Messages of credit per publishing link at most.
 pub const PUBLISH_CREDIT_MAX: u32 = 4_096;
+/// Delivery-tags of messages on anonymous termini that a connection keeps, to name the one for which a link
+/// ends; about 44 bytes each.
+pub const ANONYMOUS_TAGS_MAX: usize = 512;
 /// Undecided messages that a consumer within the process may have; a slot in memory is kept for
 /// each.
 pub const EMBEDDED_CREDIT_MAX: u32 = 10_000;

@@ -30,7 +30,7 @@ pub use ids::{
 };
 pub use map::{Map, Seed, Set};
 pub use meter::{HoldBudget, Meter, Step, Steps};
-pub use name::{KeyError, Name, check_routing_key};
+pub use name::{KeyError, Name, Payer, check_routing_key};
 pub use nearest::nearest;
 pub use random::Random;
 pub use serial::Serial;

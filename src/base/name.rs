@@ -11,6 +11,10 @@ use super::limits::{ROUTING_KEY_BYTES_MAX, ROUTING_KEY_DOTS_MAX};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
+/// Who pays for memory: the name of a login, and whether it is that of the bearer of a token, who is not the
+/// user of the registry with that name.
+pub type Payer = (Name, bool);
+
 impl Name {
     /// The text of the name.
     pub fn as_str(&self) -> &str {

@@ -96,6 +96,9 @@ pub enum Command {
         /// Deliver what is ready, then report [`super::Effect::Drained`]. [AMQP 2.6.7]
         drain: bool,
     },
+    /// A consumer of a connection asks how many messages wait for its credit. Answered by
+    /// [`super::Effect::Available`].
+    ConsumerEcho(ConnectionId, ConsumerId),
     /// A consumer settled a delivery.
     Settle(Settle),
     /// A consumer settled several deliveries, with the same effect as settling one after the other.

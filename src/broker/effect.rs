@@ -32,6 +32,15 @@ pub enum Effect {
         /// The consumer's cumulative limit at the drain, in messages since attach: later credit is
         /// not concerned.
         limit: u64,
+        /// Messages that are ready in its queue all the same, for others or since its filters do not match.
+        available: u32,
+    },
+    /// How many messages wait for credit, to a consumer that asked for it. [AMQP 2.6.7]
+    Available {
+        /// The consumer that it concerns.
+        consumer: ConsumerId,
+        /// Messages that are ready in its queue, for whomever; 0 for a browser, and if the queue is gone.
+        available: u32,
     },
     /// A consumer was closed by the broker.
     ConsumerEnded {
@@ -86,6 +95,8 @@ pub enum Effect {
     PresettledRefused {
         /// The publisher's link.
         publisher: PublisherId,
+        /// The gateway's token of the publish.
+        token: u64,
         /// Why it cannot be.
         outcome: PublishOutcome,
     },
@@ -137,6 +148,7 @@ impl Effect {
             | Self::DeliverDurably { lsn, .. } => *lsn,
             Self::Deliver(_)
             | Self::Drained { .. }
+            | Self::Available { .. }
             | Self::ConsumerEnded { .. }
             | Self::Restate { .. }
             | Self::PublisherStolen { .. }
@@ -152,6 +164,7 @@ impl Effect {
             Self::Deliver(delivery) => Some(delivery),
             Self::DeliverDurably { delivery, .. } => Some(delivery),
             Self::Drained { .. }
+            | Self::Available { .. }
             | Self::ConsumerEnded { .. }
             | Self::Recovered { .. }
             | Self::Restate { .. }

@@ -355,14 +355,21 @@ impl RedriveSpec {
         }
     }
 
-    /// Whether a message of the source is meant.
-    pub fn judge(&self, candidate: &Candidate<'_>) -> Judged {
-        let all = Judged {
-            verdict: Verdict::Matches,
-            spent_ns: 0,
+    /// Whether a message of the source is meant, by whoever has these rights.
+    pub fn judge(&self, candidate: &Candidate<'_>, rights: Option<&RedriveRights>) -> Judged {
+        let Some(filter) = &self.filter else {
+            return Judged {
+                verdict: Verdict::Matches,
+                spent_ns: 0,
+            };
         };
-        let filter = self.filter.as_ref();
-        filter.map_or(all, |filter| filter.judge(candidate))
+        let mut judged = filter.judge(candidate);
+        if let Some(by_token) = rights.and_then(|rights| rights.users_by_token)
+            && !filter.fits_login(candidate, by_token)
+        {
+            judged.verdict = Verdict::Differs;
+        }
+        judged
     }
 }
 
@@ -515,6 +522,9 @@ pub struct RedriveRights {
     pub permissions: Arc<Permissions>,
     /// Permissions on routing keys; none: all keys are permitted.
     pub topics: Option<Topics>,
+    /// Which deaths a filter means that names users: those by bearers of tokens only (true), or by users of the
+    /// registry only; none: both, for monitors. Others may ask for their own name only, and mean themselves.
+    pub users_by_token: Option<bool>,
 }
 
 impl RedriveRights {
@@ -524,6 +534,7 @@ impl RedriveRights {
         Some(Self {
             permissions: Arc::new(permissions),
             topics: None,
+            users_by_token: None,
         })
     }
 

@@ -198,7 +198,7 @@ impl Evidence {
         }
     }
 
-    /// The same consumer with the error that it gave, cut to its bounds.
+    /// The same consumer with the error that it gave, cut to its bounds. An empty condition is none.
     #[must_use]
     pub fn with_error(
         &self,
@@ -207,7 +207,7 @@ impl Evidence {
         info: Option<&Bytes>,
     ) -> Self {
         Self {
-            condition: Some(cut_condition(condition)),
+            condition: (!condition.is_empty()).then(|| cut_condition(condition)),
             description: description.map(cut_description),
             info: info.and_then(cut_info),
             ..self.clone()

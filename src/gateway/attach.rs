@@ -17,7 +17,9 @@ use super::links::{LINKS_MAX, LinkId, LinkKind};
 use super::management::{is_pair_half, is_request_half};
 use super::publisher::{Destination, Publisher};
 use super::subscriptions::{is_topic_target, topic_address};
-use super::terminus::{browses, check_outcomes, filter_bytes, source_address, target_address};
+use super::terminus::{
+    browses, check_outcomes, filter_bytes, source_address, takes_rejected, target_address,
+};
 use super::work::{Ask, Work};
 use crate::access::Right;
 use crate::base::Name;
@@ -29,7 +31,7 @@ use crate::broker::{
     Command, Consume, Error as CoreError, ObjectKind, QueueCommand, Reply, Target, TopologyCommand,
 };
 use crate::deaths::Evidence;
-use crate::link::{LinkHandle, SessionHandle};
+use crate::link::{LinkHandle, SessionHandle, TagsTold};
 use crate::wire::performative::{Attach, AttachAnswer, Error, Role, TargetArchetype, Terminus};
 
 /// The engine's handle of a link, and that of its session.
@@ -86,10 +88,20 @@ impl Gateway {
             return self.attach_put_token(place, attach);
         }
         let Some(address) = address else {
-            let to = Destination::Anonymous { last: None };
+            let takes_rejected = takes_rejected(attach.source.as_deref());
+            let to = Destination::Anonymous {
+                last: None,
+                takes_rejected,
+            };
             let publisher = self.new_publisher(attach, to)?;
             let id = self.add_link(place, attach, publisher)?;
             self.accept_publisher(id);
+            let tags = if takes_rejected {
+                TagsTold::Settled
+            } else {
+                TagsTold::All
+            };
+            self.link.tell_tags(place.0, tags);
             return Ok(());
         };
         let is_topic = self.environment.options.subscriptions && is_topic_target(attach);

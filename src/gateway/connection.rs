@@ -16,6 +16,7 @@ use super::renewal::Renewal;
 use super::resumable::Departed;
 use super::sasl::Sasl;
 use super::stream::Streams;
+use super::tags::Tags;
 use super::transactions::Transactions;
 use super::work::{Answered, Batch, Work};
 use crate::access::{Peer, Proof};
@@ -26,7 +27,7 @@ use crate::base::limits::{
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{
-    ConnectionId, ConsumerId, Lsn, Map, Millis, Name, Now, Position, SessionId, uncount,
+    ConnectionId, ConsumerId, Lsn, Map, Millis, Name, Now, Payer, Position, SessionId, uncount,
 };
 use crate::broker::{Command, Effect, QueueInfo};
 use crate::link::{Connection, LinkHandle, SessionHandle};
@@ -77,6 +78,8 @@ pub struct Gateway {
     /// The temporary queues of links with a dynamic source or target.
     pub(super) dynamic: Map<LinkHandle, DynamicNode>,
     pub(super) sent: SentDeliveries,
+    /// The delivery-tags of messages whose sender may have to be told which one leads nowhere.
+    pub(super) tags: Tags,
     /// Deliveries that consumers held for too long, while effects are handled.
     pub(super) timed_out: Vec<(ConsumerId, Position)>,
     /// The last outcome with an error, while the events of one read are handled: deliveries settled
@@ -148,6 +151,7 @@ impl Gateway {
             options.part_bytes = STREAMING_HEAD_BYTES_MAX as u64;
         }
         options.allow_plain_amqp |= peer.is_embedder;
+        options.owner_echoes = true;
         let known = peer.is_embedder.then(Known::embedder);
         let link = Connection::server(now, options);
         let seed = environment.options.seed;
@@ -169,6 +173,7 @@ impl Gateway {
             links: Links::new(seed),
             dynamic: Map::with_hasher(seed.hasher()),
             sent: SentDeliveries::default(),
+            tags: Tags::default(),
             timed_out: Vec::new(),
             last_outcome: None,
             presettled: Presettled::default(),
@@ -417,6 +422,12 @@ impl Gateway {
     /// The authenticated user; none before `open`.
     pub fn user(&self) -> Option<&Name> {
         self.login.as_ref().map(|login| &login.user)
+    }
+
+    /// Who pays for what it takes; none before `open`.
+    pub fn payer(&self) -> Option<Payer> {
+        let login = self.login.as_ref();
+        login.map(|login| (login.user.clone(), login.has_token()))
     }
 
     /// Whether the driver should read more bytes.

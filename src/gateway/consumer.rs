@@ -10,9 +10,9 @@ use super::resumable::ConsumerLifetime;
 use super::work::Work;
 use crate::base::limits::{ANSWER_BYTES_MAX, SETTLE_RUN_MAX};
 use crate::base::{ConsumerId, Serial, invariant};
-use crate::broker::{Command, ConsumerEnd, Delivery, Outcome, Settle, SettleRun};
+use crate::broker::{Command, ConsumerEnd, Delivery, Effect, Outcome, Settle, SettleRun};
 use crate::deaths::{DeathsView, Evidence};
-use crate::link::{LinkHandle, Sending, Unsendable};
+use crate::link::{Event, LinkHandle, Sending, Unsendable};
 use crate::message::DeliveryView;
 use crate::wire::performative::{DeliveryState, Error, encode_fields};
 
@@ -120,11 +120,22 @@ impl Gateway {
             .push(Work::Command(Command::ReturnUnsent { consumer, position }));
     }
 
-    /// Handles a change of a consumer's credit.
-    pub(super) fn on_link_flow(&mut self, handle: LinkHandle, limit: u64, drain: bool) {
-        let Some(Link { id, kind, .. }) = self.links.by_handle(handle) else {
+    /// Handles a change of a consumer's credit. `echo`: it asks for the state of its link; the core tells what
+    /// waits in the queue behind what this credit is used for. A drain is answered when it is done.
+    pub(super) fn on_link_flow(&mut self, flow: &Event) {
+        let Event::LinkFlow {
+            link: handle,
+            limit,
+            drain,
+            echo,
+        } = *flow
+        else {
             return;
         };
+        let Some(Link { id, kind, .. }) = self.links.by_handle(handle) else {
+            return self.link.tell_available(handle, 0);
+        };
+        let echo = echo && !drain;
         match kind {
             LinkKind::Consumer(_) => {
                 let consumer = id.consumer();
@@ -134,6 +145,10 @@ impl Gateway {
                     drain,
                 };
                 self.batch.push(Work::Command(command));
+                if echo {
+                    let echo = Command::ConsumerEcho(self.id, consumer);
+                    self.batch.push(Work::Command(echo));
+                }
             }
             // Answers are sent as they are made, so all that could be sent was sent.
             LinkKind::Response(_) | LinkKind::TokenStatus(_) if drain => {
@@ -144,7 +159,37 @@ impl Gateway {
             | LinkKind::PutToken(_)
             | LinkKind::Publisher(_)
             | LinkKind::Request(_)
+            | LinkKind::Controller(_)
+                if echo =>
+            {
+                self.link.tell_available(handle, 0);
+            }
+            LinkKind::Response(_)
+            | LinkKind::TokenStatus(_)
+            | LinkKind::PutToken(_)
+            | LinkKind::Publisher(_)
+            | LinkKind::Request(_)
             | LinkKind::Controller(_) => {}
+        }
+    }
+
+    /// Tells a consumer that drains that its credit up to a limit is used up, and how many messages wait for more.
+    pub(super) fn on_drained(&mut self, id: ConsumerId, limit: u64, available: u32) {
+        if let Some((handle, _)) = self.links.consumer(id) {
+            self.link.drained(handle, limit);
+            self.link.tell_available(handle, available);
+        }
+    }
+
+    /// Tells a consumer that asked for it how many messages wait for its credit.
+    pub(super) fn on_available(&mut self, told: &Effect) {
+        if let Effect::Available {
+            consumer,
+            available,
+        } = told
+            && let Some((handle, _)) = self.links.consumer(*consumer)
+        {
+            self.link.tell_available(handle, *available);
         }
     }
 
@@ -334,10 +379,12 @@ impl SharedOutcome {
 }
 
 /// The outcome that answers the peer's: the same, unless it is long; then without its error and
-/// annotations.
+/// annotations. An error without a condition is none to send. [AMQP 2.8.14]
 fn answer(state: DeliveryState) -> DeliveryState {
     match state {
-        DeliveryState::Rejected { error: Some(error) } if is_long(&error) => {
+        DeliveryState::Rejected { error: Some(error) }
+            if error.condition.as_str().is_empty() || is_long(&error) =>
+        {
             DeliveryState::Rejected { error: None }
         }
         DeliveryState::Modified {

@@ -129,8 +129,8 @@ impl Gateway {
             );
         }
         let id = TxnId(self.environment.next_id());
-        let user = self.login.as_ref().map(|login| login.user.clone());
-        let held = self.environment.seats.hold(user.unwrap_or_default());
+        let payer = self.payer().unwrap_or_default();
+        let held = self.environment.seats.hold(payer);
         let deadline = now
             .mono
             .plus(self.environment.options.transaction_timeout_ms);

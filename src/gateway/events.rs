@@ -50,9 +50,7 @@ impl Gateway {
                 delivery_id,
                 state,
             } => self.on_consumer_outcome(link, token, delivery_id, state),
-            Event::LinkFlow {
-                link, limit, drain, ..
-            } => self.on_link_flow(link, limit, drain),
+            flow @ Event::LinkFlow { .. } => self.on_link_flow(&flow),
             Event::SessionFlow { session } => self.on_session_flow(session),
             Event::SaslInit {
                 mechanism,
@@ -283,11 +281,12 @@ impl Gateway {
         match effect {
             Effect::Deliver(delivery) => self.on_deliver(&delivery),
             Effect::DeliverDurably { delivery, .. } => self.on_deliver(&delivery),
-            Effect::Drained { consumer, limit } => {
-                if let Some((handle, _)) = self.links.consumer(consumer) {
-                    self.link.drained(handle, limit);
-                }
-            }
+            Effect::Drained {
+                consumer,
+                limit,
+                available,
+            } => self.on_drained(consumer, limit, available),
+            Effect::Available { .. } => self.on_available(&effect),
             Effect::ConsumerEnded { consumer, cause } => self.on_consumer_ended(consumer, cause),
             Effect::TimedOut { consumer, position } => self.timed_out.push((consumer, position)),
             Effect::Published {
@@ -310,9 +309,11 @@ impl Gateway {
                     self.waiting.push_back((lsn, AwaitedAnswer::Effect(effect)));
                 }
             }
-            Effect::PresettledRefused { publisher, outcome } => {
-                self.on_presettled_refused(publisher, &outcome);
-            }
+            Effect::PresettledRefused {
+                publisher,
+                token,
+                outcome,
+            } => self.on_presettled_refused(publisher, token, &outcome),
             Effect::PublisherStolen { publisher } => self.on_publisher_stolen(publisher),
             Effect::Restate {
                 consumer,
@@ -372,6 +373,7 @@ impl Gateway {
             Effect::Deliver(_)
             | Effect::DeliverDurably { .. }
             | Effect::Drained { .. }
+            | Effect::Available { .. }
             | Effect::TimedOut { .. }
             | Effect::ConsumerEnded { .. }
             | Effect::PresettledRefused { .. }

@@ -42,6 +42,7 @@ mod seats;
 mod stream;
 mod streaming_body;
 mod subscriptions;
+mod tags;
 mod terminus;
 mod transactional;
 mod transactions;

@@ -328,6 +328,7 @@ impl Gateway {
         if let Some((_, publisher)) = self.links.publisher(id.publisher())
             && let Destination::Anonymous {
                 last: Some((last, was_topic, route)),
+                ..
             } = &publisher.to
             && last == to
             && *was_topic == is_topic
@@ -341,9 +342,10 @@ impl Gateway {
         };
         let address = address.map_err(|error| rejected(errors::precondition(&error)))?;
         let route = self.address_route(address).map_err(Refusal::Detach)?;
-        if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
-            let last = Some((to.to_owned(), is_topic, Arc::clone(&route)));
-            publisher.to = Destination::Anonymous { last };
+        if let Some((_, publisher)) = self.links.publisher(id.publisher())
+            && let Destination::Anonymous { last, .. } = &mut publisher.to
+        {
+            *last = Some((to.to_owned(), is_topic, Arc::clone(&route)));
             publisher.checked = 0;
         }
         Ok((target_of(&route, is_topic), route))
@@ -378,11 +380,17 @@ impl Gateway {
         settled: bool,
         refusal: Refusal,
     ) {
-        let id = self.links.by_handle(handle).map(|link| link.id);
-        let is_anonymous = settled && id.is_some_and(|id| self.is_anonymous(id));
+        let id = self.links.by_handle(handle).map(|link| link.id.publisher());
+        let to = id
+            .and_then(|id| self.links.publisher(id))
+            .map(|(_, publisher)| &publisher.to);
+        let tells_nobody = match to {
+            Some(Destination::Anonymous { takes_rejected, .. }) => settled || !takes_rejected,
+            Some(Destination::Fixed { .. }) | None => false,
+        };
         let (state, error) = match refusal {
             // Nobody would learn that its address leads nowhere. [anonterm 1.0, Routing Errors]
-            Refusal::Outcome(DeliveryState::Rejected { error: Some(error) }) if is_anonymous => {
+            Refusal::Outcome(DeliveryState::Rejected { error: Some(error) }) if tells_nobody => {
                 (None, Some(Arc::unwrap_or_clone(error)))
             }
             Refusal::Outcome(state) => (Some(state), None),
@@ -393,6 +401,10 @@ impl Gateway {
             self.link.settle_received(handle, delivery_id, &state);
         }
         if let Some(error) = error {
+            let error = match id {
+                Some(id) => self.tags.name(error, (id, delivery_id)),
+                None => error,
+            };
             self.link.detach(handle, true, Some(error));
         }
     }

@@ -66,6 +66,8 @@ pub(super) enum Destination {
     Anonymous {
         /// The last `to` that was looked up, whether it was a topic, and its route.
         last: Option<(String, bool, Arc<Route>)>,
+        /// Whether the publisher's source offers `rejected`, or names no outcomes.
+        takes_rejected: bool,
     },
 }
 
@@ -262,14 +264,19 @@ impl Gateway {
             self.link.settle_received(handle, delivery_id, &state);
         }
         match detach {
-            Some(error) => self.end_publisher(handle, outcome, error),
+            Some(error) => self.end_publisher((handle, id, delivery_id), outcome, error),
             None => self.give_credit(id),
         }
     }
 
     /// Ends the link of a message that was sent settled and cannot be published: also on the anonymous
     /// terminus, where others are told by their outcome. [anonterm 1.0, Routing Errors]
-    pub(super) fn on_presettled_refused(&mut self, id: PublisherId, outcome: &PublishOutcome) {
+    pub(super) fn on_presettled_refused(
+        &mut self,
+        id: PublisherId,
+        token: u64,
+        outcome: &PublishOutcome,
+    ) {
         let Some((handle, publisher)) = self.links.publisher(id) else {
             return; // ended by an earlier one
         };
@@ -280,16 +287,23 @@ impl Gateway {
             }
             _ => return invariant!(broken, "why a message cannot be published has an error"),
         };
-        self.end_publisher(handle, outcome, error);
+        let delivery_id = Serial(u32::try_from(token).unwrap_or_default());
+        self.end_publisher((handle, id, delivery_id), outcome, error);
     }
 
     /// Detaches a link whose message cannot be published.
-    fn end_publisher(&mut self, handle: LinkHandle, outcome: &PublishOutcome, error: Error) {
+    fn end_publisher(
+        &mut self,
+        (handle, id, delivery_id): (LinkHandle, PublisherId, Serial),
+        outcome: &PublishOutcome,
+        error: Error,
+    ) {
         if let PublishOutcome::Internal { exchange } | PublishOutcome::Forbidden { exchange, .. } =
             outcome
         {
             self.audit_refusal("write exchange", exchange, &error);
         }
+        let error = self.tags.name(error, (id, delivery_id));
         self.link.detach(handle, true, Some(error));
     }
 
@@ -357,7 +371,11 @@ pub(super) fn verdict(
         PublishOutcome::NoExchange { exchange } => {
             let error = errors::no_exchange(exchange);
             match to {
-                Destination::Anonymous { .. } => (Some(errors::rejected(error)), None),
+                Destination::Anonymous {
+                    takes_rejected: true,
+                    ..
+                } => (Some(errors::rejected(error)), None),
+                Destination::Anonymous { .. } => (None, Some(error)),
                 Destination::Fixed { .. } => (Some(DeliveryState::Released), Some(error)),
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::limits::{TRANSACTIONS_BYTES_MAX, TRANSACTIONS_USER_BYTES_MAX};
 use crate::base::locks::{RankedMutex, rank};
-use crate::base::{Name, uncount};
+use crate::base::{Name, Payer, uncount};
 
 /// The open connections of all vhosts and users.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ struct SeatsTaken {
     /// The connections with a client id, by vhost and client id.
     clients: BTreeMap<(Name, Name), Holders>,
     /// Bytes of transactions that are not committed, by user, and of all.
-    transactions: BTreeMap<Name, u64>,
+    transactions: BTreeMap<Payer, u64>,
     transactions_bytes: u64,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct ClientId {
 #[derive(Debug)]
 pub(super) struct HeldBytes {
     seats: Arc<Seats>,
-    user: Name,
+    user: Payer,
     bytes: u64,
 }
 
@@ -115,7 +115,7 @@ impl Seats {
     }
 
     /// The bytes of a new transaction of a user, none so far.
-    pub(super) fn hold(self: &Arc<Self>, user: Name) -> HeldBytes {
+    pub(super) fn hold(self: &Arc<Self>, user: Payer) -> HeldBytes {
         let seats = Arc::clone(self);
         HeldBytes {
             seats,
@@ -234,6 +234,16 @@ mod tests {
         drop(sole);
         assert!(seats.claim((&v, &id), false).is_some());
         assert!(seats.taken.lock().clients.is_empty(), "nothing is kept");
+    }
+
+    /// They used up what a user of the registry with their name may have.
+    #[test]
+    fn transactions_of_the_bearer_of_a_token_are_its_own() {
+        let seats = Arc::new(Seats::default());
+        let login = |by_token| (Name::from("ada"), by_token);
+        let mut bearer = seats.hold(login(true));
+        assert!(bearer.grow(TRANSACTIONS_USER_BYTES_MAX) && !bearer.grow(1));
+        assert!(seats.hold(login(false)).grow(1));
     }
 
     #[test]

@@ -21,10 +21,12 @@ const EXCLUSIVE: &str = "exclusive";
 const DEATHS_ENCODING: &str = "x-opt-deaths-encoding";
 /// Link property: how much of the evidence of deaths the receiver wants.
 const DEATH_EVIDENCE: &str = "x-opt-death-evidence";
+/// The outcome of a message that is refused. [AMQP 3.4.3]
+const REJECTED: &str = "amqp:rejected:list";
 /// The outcomes a link may name. [AMQP 3.4]
 pub(super) const OUTCOMES: [&str; 4] = [
     "amqp:accepted:list",
-    "amqp:rejected:list",
+    REJECTED,
     "amqp:released:list",
     "amqp:modified:list",
 ];
@@ -66,6 +68,13 @@ pub(super) fn check_outcomes(source: Option<&Source>) -> Result<(), Error> {
         ))),
         None => Ok(()),
     }
+}
+
+/// Whether a sender can be told that a message is rejected: its source says so, or names no outcomes.
+/// [AMQP 3.5.3]
+pub(super) fn takes_rejected(source: Option<&Source>) -> bool {
+    let named = source.and_then(|source| source.outcomes.as_deref());
+    named.is_none_or(|named| has_capability(Some(named), REJECTED))
 }
 
 /// Whether a receiver only wants to look: distribution-mode copy, which the answer repeats.

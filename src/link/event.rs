@@ -81,7 +81,8 @@ pub enum Event {
         limit: u64,
         /// Send what is ready, then call [`super::Connection::drained`].
         drain: bool,
-        /// The peer asked for the link's state; the engine answers.
+        /// The peer asked for the link's state; the engine answers, unless it is the owner's
+        /// ([`super::LinkOptions::owner_echoes`]).
         echo: bool,
     },
     /// Where the engine receives: the sender used its credit up by draining, or its `available`
@@ -221,7 +222,31 @@ pub struct Arrived {
     pub payload: Payload,
 }
 
-/// A complete message on a link that outlives its connection; settled only if it was resumed.
+/// Which messages of a link are told with their delivery-tags ([`Event::Tagged`]). Those are not taken in
+/// runs, which is slower. See [`super::Connection::tell_tags`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TagsTold {
+    /// None of them, but on a link that outlives its connection.
+    None,
+    /// Those that were sent settled.
+    Settled,
+    /// All of its messages.
+    All,
+}
+
+impl TagsTold {
+    /// Whether a message that was sent settled, or was not, is told with its tag.
+    pub(super) const fn tells(self, settled: bool) -> bool {
+        match self {
+            Self::None => false,
+            Self::Settled => settled,
+            Self::All => true,
+        }
+    }
+}
+
+/// A complete message on a link that outlives its connection, settled only if it was resumed; or of which the
+/// owner wants the tag.
 #[derive(Debug)]
 pub struct Tagged {
     /// The link that it arrived on.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::error::Violation;
 use super::payload::{Gathered, Payload};
-use super::{Expected, LinkHandle, Sending, Unfinished};
+use super::{Expected, LinkHandle, Sending, TagsTold, Unfinished};
 use crate::base::{Name, Serial, uncount};
 use crate::wire::performative::{
     AttachFields, DeliveryTag, LinkFlow, ReceiverSettleMode, ResumableTag, ResumePoint, Role,
@@ -67,6 +67,8 @@ pub(super) struct Link {
     /// Where the engine receives: whether the link outlives its connection. Its deliveries are told with
     /// their tags.
     pub(super) is_resumable: bool,
+    /// Where the engine receives: which other deliveries are told with their tags.
+    pub(super) tags: TagsTold,
     /// Where the engine receives: the delivery that the peer may resume in the middle, if any.
     pub(super) expected: Option<Box<Expected>>,
     /// Whether the peer may only resume deliveries until it attaches again, since it was not told all
@@ -98,6 +100,8 @@ pub(super) struct Sender {
     pub(super) waiting: VecDeque<QueuedMessage>,
     /// Whether the link is in the ring of those with messages to send.
     pub(super) in_ring: bool,
+    /// How many messages wait for credit, as the next flow tells.
+    pub(super) available: u32,
     /// A flow that arrived before the attach was answered.
     pub(super) early_flow: Option<(LinkFlow, bool)>,
 }
@@ -175,6 +179,7 @@ impl Link {
             flow_due: false,
             partial: None,
             is_resumable: false,
+            tags: TagsTold::None,
             expected: None,
             only_resumes: false,
             closing: Closing::ByEngine,
@@ -222,9 +227,8 @@ impl Link {
             handle,
             delivery_count: knows_count.then_some(self.delivery_count),
             link_credit: Some(self.credit),
-            // How much waits for credit is not known here. RabbitMQ tells the length of the queue, which is 0
-            // in the recordings; without the field they do not hold.
-            available: sends.then_some(0),
+            // Where the owner does not tell it is 0: without the field the recordings of RabbitMQ do not hold.
+            available: sends.then_some(self.sender.available),
             drain: self.drain,
             acquires: false,
         }

@@ -25,7 +25,9 @@ mod trace;
 mod unsettled;
 
 pub use connection::{Connection, Sending, Unsendable};
-pub use event::{Arrived, Counters, Event, Expected, Fates, Posted, Resumed, Tagged, Unfinished};
+pub use event::{
+    Arrived, Counters, Event, Expected, Fates, Posted, Resumed, Tagged, TagsTold, Unfinished,
+};
 pub use foreign::Foreign;
 #[cfg(feature = "internals")]
 pub use fuzz::{fuzz_connection, fuzz_frame};

@@ -33,6 +33,10 @@ pub struct LinkOptions {
     /// Bytes of one incomplete delivery after which it is reported by
     /// [`Event::Partial`](super::Event::Partial). Default: 0, never.
     pub part_bytes: u64,
+    /// Whether the owner answers a receiver that asks for the state of its link, with
+    /// [`tell_available`](super::Connection::tell_available). Default: false, the engine does, and tells that
+    /// nothing is available.
+    pub owner_echoes: bool,
     /// First next-outgoing-id of each session. Default: 0xfffffffc, close to the wrap.
     pub initial_outgoing_id: Serial,
     /// First delivery-count of sending links. Default: 0xfffffffb, close to the wrap.
@@ -56,6 +60,7 @@ impl Default for LinkOptions {
             incoming_window: limits::SESSION_INCOMING_WINDOW,
             partial_bytes_max: 2 * limits::MESSAGE_BYTES_DEFAULT,
             part_bytes: 0,
+            owner_echoes: false,
             initial_outgoing_id: Serial(0xffff_fffc),
             initial_delivery_count: Serial(0xffff_fffb),
             initial_delivery_id: Serial(0),

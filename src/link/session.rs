@@ -243,6 +243,16 @@ impl Session {
         Some(handle)
     }
 
+    /// Whether all handles that the peer accepts are in use, and one of them by a link that the peer has closed
+    /// and that the owner has not answered yet.
+    pub(super) fn awaits_handle(&self) -> bool {
+        let is_used = |handle| self.link(handle).is_some();
+        let mut closed = self.handles().map(|(_, link)| link.closing);
+        self.state == SessionState::Mapped
+            && closed.any(|closing| closing == Closing::Owed)
+            && (0..=self.remote_handle_max).all(is_used)
+    }
+
     /// Notes the peer's handle of a link; the caller checked it against handle-max.
     pub(super) fn map_handle(&mut self, handle_in: u32, handle: u32) {
         let index = handle_in as usize;

@@ -378,7 +378,7 @@ impl<D: Disk> Connection<D> {
             self.permit = None;
         } else if self.permit.is_none() {
             let (node, id) = (&self.node, self.gateway.id());
-            let user = self.gateway.user().cloned().unwrap_or_default();
+            let user = self.gateway.payer().unwrap_or_default();
             let consumes = self.gateway.is_consuming();
             let permit = node.partials.take((id, &user), &self.outbox, consumes);
             let until = node.clock.now().mono.plus(partials::KEEP_MS);

@@ -10,7 +10,7 @@ use super::partials::Partials;
 use super::store::Store;
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
-use crate::access::Password;
+use crate::access::{Password, Tag};
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Gauge, Lsn, Name, Signal};
 use crate::broker::redrive::{RedriveCommand, RedriveRights};
@@ -242,7 +242,11 @@ pub(crate) fn redrive_rights(
     if user.is_empty() {
         return RedriveRights::all();
     }
-    registry.user(user)?;
+    let is_monitor = registry
+        .user(user)?
+        .tags
+        .iter()
+        .any(|tag| matches!(tag, Tag::Monitoring | Tag::Administrator));
     let Rights {
         permissions,
         topics,
@@ -250,6 +254,7 @@ pub(crate) fn redrive_rights(
     Some(RedriveRights {
         permissions,
         topics,
+        users_by_token: (!is_monitor).then_some(false),
     })
 }
 

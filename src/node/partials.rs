@@ -13,7 +13,7 @@ use super::outbox::Outbox;
 use crate::base::limits::PARTIAL_FREE_BYTES;
 use crate::base::limits::{PARTIAL_BYTES_MAX, PARTIAL_USER_PERCENT_MAX};
 use crate::base::locks::{RankedMutex, rank};
-use crate::base::{ConnectionId, Name, uncount};
+use crate::base::{ConnectionId, Payer, uncount};
 
 /// Time within which the holder of a permit has to receive [`KEEP_BYTES`] while others wait, in
 /// milliseconds: a peer that never finishes a message must not block the others.
@@ -48,7 +48,7 @@ struct Inner {
     free: usize,
     arriving: Arriving,
     /// How many each user has, if any.
-    held: BTreeMap<Name, usize>,
+    held: BTreeMap<Payer, usize>,
     /// Permits that one user may hold.
     of_user_max: usize,
     waiting: Vec<WaitingConnection>,
@@ -57,14 +57,14 @@ struct Inner {
 #[derive(Debug)]
 struct WaitingConnection {
     id: ConnectionId,
-    user: Name,
+    user: Payer,
     outbox: Arc<Outbox>,
     /// Whether it was woken: a permit is kept for it.
     is_woken: bool,
 }
 
 impl Inner {
-    fn held_by(&self, user: &Name) -> usize {
+    fn held_by(&self, user: &Payer) -> usize {
         self.held.get(user).copied().unwrap_or(0)
     }
 
@@ -78,7 +78,7 @@ impl Inner {
     }
 
     /// How many more a user may have.
-    fn left_for(&self, user: &Name) -> usize {
+    fn left_for(&self, user: &Payer) -> usize {
         self.free
             .min(self.of_user_max.saturating_sub(self.held_by(user)))
     }
@@ -106,7 +106,7 @@ impl Partials {
     /// that also consumes gets one in spite of an alarm: its settlements are what ends the alarm.
     pub(crate) fn take(
         self: &Arc<Self>,
-        (id, user): (ConnectionId, &Name),
+        (id, user): (ConnectionId, &Payer),
         outbox: &Arc<Outbox>,
         consumes: bool,
     ) -> Option<Permit> {
@@ -205,7 +205,7 @@ impl Partials {
 #[derive(Debug)]
 pub(crate) struct Permit {
     partials: Arc<Partials>,
-    user: Name,
+    user: Payer,
 }
 
 impl Drop for Permit {
@@ -229,6 +229,7 @@ mod tests {
     use std::task::{Context, Waker};
 
     use super::*;
+    use crate::base::Name;
 
     fn woken(outbox: &Outbox) -> bool {
         outbox
@@ -236,14 +237,18 @@ mod tests {
             .is_ready()
     }
 
-    fn of(id: u64, user: &Name) -> (ConnectionId, &Name) {
+    fn login(name: &str) -> Payer {
+        (Name::from(name), false)
+    }
+
+    fn of(id: u64, user: &Payer) -> (ConnectionId, &Payer) {
         (ConnectionId(id), user)
     }
 
     #[test]
     fn who_waits_is_woken_when_a_permit_comes_back() {
         let partials = Arc::new(Partials::new(PARTIAL_BYTES_MAX));
-        let (outbox, other, ada) = (Arc::default(), Arc::default(), Name::from("ada"));
+        let (outbox, other, ada) = (Arc::default(), Arc::default(), login("ada"));
         let permit = partials.take(of(1, &ada), &outbox, false).unwrap();
         assert!(!partials.is_short(&permit));
         assert!(partials.take(of(2, &ada), &outbox, false).is_none());
@@ -256,7 +261,7 @@ mod tests {
     #[test]
     fn alarm_lets_only_consumers_in() {
         let partials = Arc::new(Partials::new(1));
-        let (outbox, ada) = (Arc::default(), Name::from("ada"));
+        let (outbox, ada) = (Arc::default(), login("ada"));
         partials.set_arriving(Arriving::Stopped);
         assert!(partials.take(of(1, &ada), &outbox, false).is_none());
         assert!(partials.take(of(2, &ada), &outbox, true).is_some());
@@ -268,7 +273,7 @@ mod tests {
     #[test]
     fn alarm_that_only_what_arrives_keeps_up_lets_one_after_the_other_in() {
         let partials = Arc::new(Partials::new(1));
-        let (outbox, ada): (Arc<Outbox>, _) = (Arc::default(), Name::from("ada"));
+        let (outbox, ada): (Arc<Outbox>, _) = (Arc::default(), login("ada"));
         partials.set_arriving(Arriving::Stopped);
         assert!(partials.take(of(1, &ada), &outbox, false).is_none());
         partials.set_arriving(Arriving::OneByOne);
@@ -288,7 +293,7 @@ mod tests {
     #[test]
     fn a_user_leaves_permits_to_others_and_its_waiting_peers_are_passed_over() {
         let partials = Arc::new(Partials::new(PARTIAL_BYTES_MAX / 4));
-        let (ada, eve) = (Name::from("ada"), Name::from("eve"));
+        let (ada, eve) = (login("ada"), login("eve"));
         let outbox = Arc::default();
         let mut stalled: Vec<_> = (0..3)
             .map(|id| partials.take(of(id, &eve), &outbox, false).unwrap())
@@ -313,5 +318,18 @@ mod tests {
         assert!(woken(&waiting[1]) && !woken(&waiting[0]));
         assert!(!partials.is_short(&stalled[0]));
         assert!(partials.take(of(4, &eve), &waiting[1], false).is_some());
+    }
+
+    /// Bearers of tokens with its name took the permits of a user.
+    #[test]
+    fn the_bearer_of_a_token_has_permits_of_its_own() {
+        let partials = Arc::new(Partials::new(PARTIAL_BYTES_MAX / 4));
+        let (ada, bearer) = (login("ada"), (Name::from("ada"), true));
+        let outbox = Arc::default();
+        let take = |id, user| partials.take(of(id, user), &outbox, false);
+        let taken: Vec<_> = (0..3).map(|id| take(id, &bearer)).collect();
+        assert!(taken.iter().all(Option::is_some));
+        assert!(take(3, &bearer).is_none());
+        assert!(take(4, &ada).is_some());
     }
 }

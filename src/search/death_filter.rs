@@ -149,6 +149,13 @@ impl DeathFilter {
         Self { users, ..self }
     }
 
+    /// Whether a death is of one of the users that it names, if these are bearers of tokens only (true), or users
+    /// of the registry only; true if it names none.
+    pub fn fits_login(&self, candidate: &Candidate<'_>, by_token: bool) -> bool {
+        let mut evidence = candidate.evidence().into_iter();
+        !self.users.names.is_given() || evidence.all(|it| it.by_token == by_token)
+    }
+
     /// Whether a message is meant: see [`DeathFilter::judge`].
     pub fn verdict(&self, candidate: &Candidate<'_>) -> Verdict {
         self.judge(candidate).verdict

@@ -102,7 +102,11 @@ impl Core {
         if let Some(state) = self.clients.consumers.get_mut(&consumer) {
             state.assigned = state.assigned.max(state.limit);
             let limit = state.limit;
-            let drained = Effect::Drained { consumer, limit };
+            let drained = Effect::Drained {
+                consumer,
+                limit,
+                available: 0,
+            };
             turn.effects.outgoing.push((state.connection, drained));
         }
     }

@@ -252,6 +252,20 @@ impl Clients {
         }
     }
 
+    /// Number of messages that a session was assigned.
+    #[cfg(test)]
+    pub(super) fn assigned(&self, id: SessionId) -> u64 {
+        self.sessions.get(&id).map_or(0, |session| session.assigned)
+    }
+
+    /// Whether as much is unsettled in a consumer's session as may be: it gets no more until it settles, which it
+    /// may do only when it was told that everything was sent.
+    pub(super) fn is_full(&self, id: ConsumerId) -> bool {
+        let consumer = self.consumers.get(&id);
+        let session = consumer.and_then(|consumer| self.sessions.get(&consumer.session));
+        session.is_some_and(|session| session.unsettled >= self.unsettled_max)
+    }
+
     /// Counts a message of this size against a consumer, its session and its connection, if each
     /// has anything left of its limit: one message always fits, whatever its size.
     pub(super) fn assign(

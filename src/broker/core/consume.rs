@@ -14,7 +14,7 @@ use crate::base::{
 use crate::broker::arguments::QueueType;
 use crate::broker::queue::Queue;
 use crate::broker::recovery::LinkEnd;
-use crate::broker::{Consume, ConsumerInfo, ConsumerPlace, DropCause, Error, Reply};
+use crate::broker::{Consume, ConsumerInfo, ConsumerPlace, DropCause, Effect, Error, Reply};
 use crate::deaths::How;
 
 impl Core {
@@ -113,6 +113,26 @@ impl Core {
         }
         self.wake(id);
         self.schedule(queue_id);
+    }
+
+    /// Tells a consumer how many messages wait for its credit.
+    pub(super) fn consumer_echo(
+        &self,
+        turn: &mut Turn<'_>,
+        connection: ConnectionId,
+        id: ConsumerId,
+    ) {
+        let consumer = self.clients.consumers.get(&id);
+        let queue = consumer.filter(|consumer| !consumer.browses);
+        let queue = queue.and_then(|consumer| self.queues.get(&consumer.queue));
+        let ready = queue.map_or(0, |queue| queue.messages.ready());
+        let available = u32::try_from(ready).unwrap_or(u32::MAX);
+        let consumer = id;
+        let told = Effect::Available {
+            consumer,
+            available,
+        };
+        turn.effects.outgoing.push((connection, told));
     }
 
     pub(super) fn session_flow(&mut self, id: SessionId, limit: u64) {

@@ -5,6 +5,9 @@ use crate::base::{ConnectionId, Name, Position};
 use crate::broker::queue::MessageState;
 use crate::broker::{DropCause, Error, Reply};
 
+/// How a message is described that a consumer has not settled.
+const HELD: &str = "held by a consumer";
+
 impl Core {
     /// Drops the ready message at a position, in memory or on disk: it does not die.
     pub(super) fn queue_discard(
@@ -24,7 +27,7 @@ impl Core {
         if !queue.messages.is(position, MessageState::Ready) {
             let queue_name = name.clone();
             let states = [
-                (MessageState::Held, "held by a consumer"),
+                (MessageState::Held, HELD),
                 (MessageState::Dying, "a dead letter that waits for a target"),
                 (MessageState::Delayed, "delayed"),
             ];
@@ -40,6 +43,15 @@ impl Core {
                     queue: queue_name,
                     position,
                 },
+            });
+        }
+        let reserved = queue.selecting.reserved();
+        if reserved.is_some_and(|reserved| reserved.holder(position).is_some()) {
+            // Since before a start: it is acquired for its link once it is read back.
+            return Err(Error::NotReady {
+                queue: name.clone(),
+                position,
+                state: HELD,
             });
         }
         let why = (None, DropCause::Discarded);

@@ -28,6 +28,7 @@ impl Core {
                 limit,
                 drain,
             } => self.consumer_flow(turn, consumer, limit, drain),
+            Command::ConsumerEcho(of, consumer) => self.consumer_echo(turn, of, consumer),
             Command::ConnectionRoom {
                 connection,
                 limit_bytes,

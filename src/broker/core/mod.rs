@@ -483,9 +483,11 @@ impl Core {
     pub fn dissolve(&mut self, now: Now, budget: usize, effects: &mut Effects) -> More {
         let mut turn = Turn::new(now, budget, effects);
         while turn.budget > 0
-            && let Some(id) = self.names.values().next().copied()
+            && let Some((name, id)) = self.names.iter().next()
         {
+            let (name, id) = (name.clone(), *id);
             self.remove_queue(&mut turn, id, DropCause::QueueDeleted);
+            self.names.remove(&name); // also if the core failed in the middle of such a step
             turn.budget = turn.budget.saturating_sub(DISSOLVE_COST);
         }
         self.work.clear();

@@ -67,8 +67,12 @@ impl Core {
         | PublishOutcome::Internal { .. }
         | PublishOutcome::Forbidden { .. } = outcome
         {
-            let (connection, publisher, _) = to;
-            let refused = Effect::PresettledRefused { publisher, outcome };
+            let (connection, publisher, token) = to;
+            let refused = Effect::PresettledRefused {
+                publisher,
+                token,
+                outcome,
+            };
             turn.effects.outgoing.push((connection, refused));
         }
     }

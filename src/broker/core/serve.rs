@@ -76,15 +76,15 @@ impl Core {
         if has_evicted {
             self.read_ahead(turn, id);
         }
+        if is_drained {
+            self.answer_drains(turn, id); // also while there is more to do: that may take long
+        }
         if left == 0 {
             self.schedule(id);
             return;
         }
         if has_waiters {
             self.wake_waiter(id);
-        }
-        if is_drained {
-            self.answer_drains(turn, id);
         }
         self.register_deadline(id);
     }
@@ -133,13 +133,14 @@ impl Core {
         for consumer in queue.consumers.take_drains(ready, SLICE) {
             turn.budget = turn.budget.saturating_sub(1);
             let is_fed = queue.consumers.is_fed(consumer) && !queue.selecting.is_idle(consumer);
+            let is_full = self.clients.is_full(consumer);
             let Some(state) = self.clients.consumers.get_mut(&consumer) else {
                 invariant!(broken, "a consumer of a queue is known");
                 queue.consumers.end_drain(consumer);
                 continue;
             };
-            if state.has_credit() && is_fed && state.timed_out == 0 && ready > 0 && !state.is_apart
-            {
+            let may_take = is_fed && state.timed_out == 0 && !state.is_apart && !is_full;
+            if state.has_credit() && may_take && ready > 0 {
                 continue;
             }
             state.assigned = state.assigned.max(state.limit);
@@ -148,7 +149,11 @@ impl Core {
             }
             queue.consumers.end_drain(consumer);
             let limit = state.limit;
-            let drained = Effect::Drained { consumer, limit };
+            let drained = Effect::Drained {
+                consumer,
+                limit,
+                available: u32::try_from(ready).unwrap_or(u32::MAX),
+            };
             turn.effects.outgoing.push((state.connection, drained));
         }
         if queue.consumers.has_drains(ready) {
@@ -441,6 +446,9 @@ impl Assigning<'_> {
             }
             *left -= 1;
         }
+        if queue.consumers.is_anyone_draining() && !taker.consumer.has_credit() {
+            queue.consumers.check_drain(id); // its turn may be long in coming again
+        }
         true
     }
 
@@ -484,6 +492,9 @@ impl Assigning<'_> {
         let mut delivery = describe(consumer, position, slot);
         let of = (queue.id, slot.durable);
         let (connection, holder) = (taker.connection, taker.holder);
+        if !taker.has_credit() {
+            queue.consumers.check_drain(consumer); // its turn may be long in coming again
+        }
         if queue.selecting.is_empty() {
             queue.consumers.served(queue.messages.ready()); // the last suspect was settled
         } else {

@@ -18,7 +18,12 @@ pub const BLOCK_SLOTS: usize = 1 << BLOCK_SHIFT_MAX;
 const WORDS: usize = BLOCK_SLOTS / 64;
 const STATES: usize = 4;
 /// Capacity, in slots, that an empty block keeps.
-const SLOTS_KEPT: usize = 64;
+pub(super) const SLOTS_KEPT: usize = 64;
+/// The same of each of many priorities: together they would keep more than a megabyte.
+pub(super) const SLOTS_KEPT_OF_MANY: usize = 4;
+/// Memory of such an empty block, in bytes.
+pub(super) const EMPTY_OF_MANY_BYTES: usize =
+    size_of::<Block>() + SLOTS_KEPT_OF_MANY * size_of::<Option<Slot>>();
 
 /// Where the messages of a block are.
 #[derive(Debug)]
@@ -325,10 +330,10 @@ impl Block {
         Some(gone)
     }
 
-    /// Empties the block for reuse, once all its messages are gone.
-    pub(super) fn reset(&mut self, slot_pool: &mut SlotPool) {
+    /// Empties the block for reuse, once all its messages are gone; it keeps room for `slots_kept`.
+    pub(super) fn reset(&mut self, slot_pool: &mut SlotPool, slots_kept: usize) {
         match &mut self.slots {
-            Slots::Resident(slots) if slots.capacity() <= SLOTS_KEPT => slots.clear(),
+            Slots::Resident(slots) if slots.capacity() <= slots_kept => slots.clear(),
             Slots::Resident(slots) => slot_pool.keep(std::mem::take(slots)),
             // The evicted messages are gone, so nothing refers to the disk any more.
             Slots::Evicted(_) => self.slots = Slots::Resident(Vec::new()),
@@ -337,7 +342,7 @@ impl Block {
 
     /// Releases the slots of a block whose messages are all gone.
     pub(super) fn end(mut self, slot_pool: &mut SlotPool) {
-        self.reset(slot_pool);
+        self.reset(slot_pool, 0);
     }
 
     /// The indexes of all slots with a message.
@@ -536,4 +541,23 @@ fn learner(disk_ref: &DiskRef) -> u32 {
 
 fn bit(at: usize) -> u64 {
     1 << (at % 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each of 255 priorities kept room for 64 messages.
+    #[test]
+    fn an_empty_block_of_many_keeps_room_for_few_messages() {
+        let mut pool = SlotPool::default();
+        for (kept, expect) in [(SLOTS_KEPT, SLOTS_KEPT), (SLOTS_KEPT_OF_MANY, 0)] {
+            let mut block = Block::with(Slots::Resident(Vec::with_capacity(SLOTS_KEPT)));
+            block.reset(&mut pool, kept);
+            let Slots::Resident(slots) = &block.slots else {
+                panic!("it is in memory")
+            };
+            assert_eq!(slots.capacity(), expect);
+        }
+    }
 }

@@ -229,8 +229,8 @@ impl Consumers {
 }
 
 /// Draining consumers. One that has credit while messages are ready waits for them: in its ring, or until its
-/// session or connection has room. It is looked at again when it leaves the ring, not each time that its
-/// queue is served: thousands may wait.
+/// session or connection has room. It is looked at again when its credit is used up and when it leaves the ring,
+/// not each time that its queue is served: thousands may wait.
 impl Consumers {
     /// Marks a consumer as draining.
     pub fn drain(&mut self, id: ConsumerId) {
@@ -240,6 +240,12 @@ impl Consumers {
             self.draining.insert(number, id);
             self.unchecked.insert(number);
         }
+    }
+
+    /// Whether any of them drains.
+    #[inline]
+    pub fn is_anyone_draining(&self) -> bool {
+        !self.draining.is_empty()
     }
 
     /// Looks at a consumer again, if it is draining; whether it is.

@@ -11,7 +11,7 @@ use crate::base::{Gauge, HolderId, Meter, Millis, Position, Stamp, invariant};
 use crate::broker::arguments::QueueType;
 use crate::message::Message;
 
-use super::block::Block;
+use super::block::{Block, EMPTY_OF_MANY_BYTES, SLOTS_KEPT, SLOTS_KEPT_OF_MANY};
 use super::deferred_free::DeferredFree;
 use super::delayed::{Delay, DelayedSet, Due};
 use super::disk_refs::DiskRef;
@@ -19,6 +19,9 @@ use super::slot::{Gone, MessageState, Slot};
 use super::subqueue::{Cell, Subqueue, Usage};
 
 pub use paging::Eviction;
+
+/// Subqueues that a queue without `x-max-priority` has at most.
+const ORDINARY_SUBQUEUES: usize = 2;
 
 /// Messages of one queue, with a subqueue for each priority.
 ///
@@ -64,8 +67,15 @@ impl Messages {
             QueueType::Classic => (1 + usize::from(max_priority.unwrap_or(0)), Order::Highest),
             QueueType::Quorum => (2, Order::TwoToOne(0)),
         };
+        let slots_kept = if subqueues > ORDINARY_SUBQUEUES {
+            SLOTS_KEPT_OF_MANY
+        } else {
+            SLOTS_KEPT
+        };
         Self {
-            subqueues: (0..subqueues).map(|_| Subqueue::new(block_shift)).collect(),
+            subqueues: (0..subqueues)
+                .map(|_| Subqueue::new(block_shift, slots_kept))
+                .collect(),
             order,
             ready: 0,
             ready_bytes: 0,
@@ -78,10 +88,11 @@ impl Messages {
         }
     }
 
-    /// Memory of its subqueues while they are empty, in bytes, beyond the two of an ordinary queue.
+    /// Memory of its subqueues while they are empty, in bytes, beyond the two of an ordinary queue: each keeps
+    /// a little room once it had messages.
     pub const fn subqueues_bytes(&self) -> u64 {
-        let more = self.subqueues.len().saturating_sub(2);
-        (more * size_of::<Subqueue>()) as u64
+        let more = self.subqueues.len().saturating_sub(ORDINARY_SUBQUEUES);
+        (more * (size_of::<Subqueue>() + EMPTY_OF_MANY_BYTES)) as u64
     }
 
     /// Memory of a position for each subqueue, in bytes: where one that looks through them goes on.

@@ -42,6 +42,8 @@ pub struct Subqueue {
     /// Bytes of bare messages that are on disk only though their blocks are in memory, minus the
     /// bytes that messages have in memory besides their bare messages.
     apart_bytes: i64,
+    /// Capacity, in slots, that its last block keeps when it is empty.
+    slots_kept: usize,
     blocks: VecDeque<Cell>,
 }
 
@@ -136,8 +138,9 @@ fn is_closed(block: &Block) -> bool {
 }
 
 impl Subqueue {
-    /// A subqueue without messages, with blocks of `1 << shift` slots.
-    pub fn new(shift: u32) -> Self {
+    /// A subqueue without messages, with blocks of `1 << shift` slots, of which the last keeps room for
+    /// `slots_kept` when it is empty.
+    pub fn new(shift: u32, slots_kept: usize) -> Self {
         Self {
             shift,
             first: 0,
@@ -146,6 +149,7 @@ impl Subqueue {
             ready: 0,
             evicted: Usage::default(),
             apart_bytes: 0,
+            slots_kept,
             blocks: VecDeque::new(),
         }
     }
@@ -382,7 +386,7 @@ impl Subqueue {
         }
         if block.live() == 0 {
             if is_last {
-                block.reset(slot_pool);
+                block.reset(slot_pool, self.slots_kept);
             } else if let Some(block) = entry.block.take() {
                 block.end(slot_pool);
                 self.trim();

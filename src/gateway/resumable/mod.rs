@@ -233,9 +233,12 @@ impl Gateway {
 
 /// Messages and their settlement.
 impl Gateway {
-    /// Handles a message on a link that outlives its connection.
+    /// Handles a message that came with its tag, since its link outlives its connection.
     #[cold]
     pub(super) fn on_tagged(&mut self, tagged: Tagged) {
+        if self.links.resumable(tagged.link).is_none() {
+            return self.on_named(tagged);
+        }
         let Tagged {
             link: handle,
             tag,

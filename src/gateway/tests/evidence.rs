@@ -113,6 +113,30 @@ fn an_error_given_with_rejected_is_delivered_as_it_was_and_users_are_named_to_wh
     }
 }
 
+/// The whole error was ignored for the sake of its condition, and with it all that said why.
+#[test]
+fn what_a_rejection_describes_is_kept_without_a_condition_and_not_sent_back() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("mine-dead", &[]);
+    scene.queue("work", &to_dead());
+    let publisher = scene.publisher(client, Some("/queues/work"));
+    scene.publish(client, publisher, &message(b"m"));
+    let worker = scene.consumer(client, "work", 1);
+    let (_, delivery_id, _) = scene.deliveries(client).remove(0);
+    let error = Error::new("", Some("no price".to_owned()), None);
+    let rejected = DeliveryState::Rejected {
+        error: Some(Arc::new(error)),
+    };
+    let engine = &mut scene.clients[client].engine;
+    engine.settle_received(worker, delivery_id, &rejected);
+    scene.drive();
+    let read = read(&mut scene, "guest", None);
+    assert_eq!(read.get("x-opt-last-death-condition"), None);
+    let description = read.get("x-opt-last-death-description");
+    assert_eq!(description, Some(&Value::string("no price")));
+}
+
 /// What is said of a death may be longer than a frame: it comes in several.
 #[test]
 fn all_that_is_said_of_a_death_arrives_in_frames_of_512_bytes() {

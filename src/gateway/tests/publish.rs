@@ -1,12 +1,17 @@
 //! Outcomes and credit of publishers.
 
-use super::support::{Scene, addressed, message, options, section};
+use bytes::Bytes;
+
+use super::support::{Scene, addressed, message, options, section, sender};
 use crate::base::limits::PUBLISH_CREDIT_BYTES;
 use crate::base::{Lsn, Name};
 use crate::broker::{Command, QueueCommand, TopologyCommand, UpkeepCommand};
 use crate::gateway::GatewayOptions;
+use crate::link::{Event, LinkHandle, Sending};
 use crate::wire::Value;
-use crate::wire::performative::DeliveryState;
+use crate::wire::performative::{
+    Attach, DeliveryState, DeliveryTag, Error, ResumableTag, Source, Symbol,
+};
 
 #[test]
 fn anonymous_terminus_answers_each_message_by_its_own_address() {
@@ -410,4 +415,88 @@ fn a_link_whose_exchange_is_gone_ends_with_the_first_settled_message() {
         scene.detached(client, link).as_deref(),
         Some("amqp:not-found")
     );
+}
+
+/// The error with which a link of a client was detached.
+fn end_of(scene: &mut Scene, client: usize, link: LinkHandle) -> Error {
+    let is_end = |event: &Event| matches!(event, Event::Detached { link: of, .. } if *of == link);
+    let Some(Event::Detached {
+        error: Some(error), ..
+    }) = scene.take(client, is_end)
+    else {
+        panic!("the link is there, or ended without an error")
+    };
+    *error
+}
+
+/// The tag that an error names.
+fn named(error: &Error) -> Option<&Value> {
+    error.info.as_ref()?.get("delivery-tag")
+}
+
+/// It was told `rejected`, which it had not offered. [anonterm 1.0, Routing Errors]
+#[test]
+fn who_does_not_take_rejected_is_detached_with_the_tag_of_the_message_that_leads_nowhere() {
+    let cases = [
+        (Some("/exchanges/nosuch/k"), "amqp:not-found"),
+        (Some("/queues/"), "amqp:precondition-failed"),
+        (None, "amqp:precondition-failed"),
+    ];
+    for (to, condition) in cases {
+        let mut scene = Scene::new();
+        let client = scene.client();
+        scene.queue("q", &[]);
+        let outcomes = ["amqp:accepted:list", "amqp:released:list"];
+        let source = Source {
+            outcomes: Some(outcomes.map(Symbol::from).to_vec()),
+            ..Source::default()
+        };
+        let attach = Attach {
+            source: Some(Box::new(source)),
+            ..sender("publisher", None)
+        };
+        let (link, result) = scene.attach(client, attach);
+        assert_eq!(result, Ok(()));
+        let good = scene.publish(client, link, &addressed(Some("/queues/q"), None));
+        assert_eq!(good.as_deref(), Some("accepted"));
+        let bad = scene.publish(client, link, &addressed(to, None));
+        assert_eq!(bad, None, "{to:?}");
+        let error = end_of(&mut scene, client, link);
+        assert_eq!(error.condition.as_str(), condition);
+        assert!(matches!(named(&error), Some(Value::Binary(_))), "{error:?}");
+    }
+}
+
+#[test]
+fn a_message_sent_settled_that_leads_nowhere_is_named_by_its_tag() {
+    for to in ["/exchanges/nosuch/k", "/queues/"] {
+        let mut scene = Scene::new();
+        let client = scene.client();
+        scene.queue("q", &[]);
+        let link = scene.publisher(client, None);
+        scene.send(client, link, &addressed(Some("/queues/q"), None));
+        for (tag, to) in [(b"a", "/queues/q"), (b"b", to), (b"c", "/queues/q")] {
+            let message = addressed(Some(to), None);
+            let tag = ResumableTag {
+                tag: DeliveryTag::new(tag).unwrap(),
+                resumed: None,
+            };
+            let sending = Sending {
+                token: 1,
+                settled: true,
+                message_format: 0,
+                prefix: &[],
+                bare: &message,
+                tag: Some(&tag),
+            };
+            let engine = &mut scene.clients[client].engine;
+            engine
+                .send(link, sending, || Bytes::copy_from_slice(&message))
+                .unwrap();
+        }
+        scene.drive();
+        let error = end_of(&mut scene, client, link);
+        let tag = Value::Binary(Bytes::from_static(b"b"));
+        assert_eq!(named(&error), Some(&tag), "{to}");
+    }
 }

@@ -71,6 +71,7 @@ impl Connection {
     /// Handles a receiver's flow for a link on which the engine sends.
     pub(super) fn handle_credit(&mut self, link: LinkHandle, flow: &LinkFlow, echo: bool) {
         let initial = self.options.initial_delivery_count;
+        let owner_echoes = self.options.owner_echoes;
         let Some(LinkContext {
             session,
             events,
@@ -86,7 +87,7 @@ impl Connection {
         state.take_credit(flow, initial);
         let limit = state.limit();
         let drain = flow.drain;
-        if echo && !drain {
+        if echo && !drain && !owner_echoes {
             // A drain is answered when it is done.
             session.queue_flow(link.handle);
             mark_dirty(dirty, session);
@@ -177,6 +178,23 @@ impl Connection {
             session.queue_flow(handle.handle);
             mark_dirty(dirty, session);
         }
+    }
+
+    /// Where the engine sends: tells the receiver the state of the link, and how many messages wait for its
+    /// credit.
+    pub fn tell_available(&mut self, handle: LinkHandle, available: u32) {
+        let Some(LinkContext { session, dirty, .. }) = self.find(handle) else {
+            return;
+        };
+        let Some(link) = session.link_mut(handle.handle) else {
+            return;
+        };
+        if link.role != Role::Sender || link.state != LinkState::Attached {
+            return;
+        }
+        link.sender.available = available;
+        session.queue_flow(handle.handle);
+        mark_dirty(dirty, session);
     }
 
     /// Where the engine sends: all ready messages were sent; uses up the credit and reports that.

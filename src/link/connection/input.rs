@@ -19,7 +19,7 @@ impl Connection {
             self.counters.bytes_in += (input.len() - self.leftover) as u64;
             self.note_received(now);
         }
-        while self.wants_input()
+        while self.takes_frames()
             && !self.part_due
             && (self.receive_run(input) || self.handle_one(now, input))
         {}
@@ -29,7 +29,7 @@ impl Connection {
         self.leftover = input.len();
     }
 
-    /// Handles one header or frame; false if none is complete.
+    /// Handles one header or frame; false if none is complete, or the first cannot be taken yet.
     fn handle_one(&mut self, now: Now, input: &mut BytesMut) -> bool {
         if input.is_empty() || self.phase == Phase::Discarding {
             return false;
@@ -64,22 +64,30 @@ impl Connection {
         } else if header.body == header.size {
             input.advance(header.size);
         } else {
-            self.handle_amqp(now, header, input);
+            return self.handle_amqp(now, header, input);
         }
         true
     }
 
-    /// Handles the AMQP frame at the front of `input`. The payload of a small message is copied
+    /// Handles the AMQP frame at the front of `input`; false if it is left for later. The payload of a small message is copied
     /// into an allocation of its own, which the message keeps; any other is split off.
-    fn handle_amqp(&mut self, now: Now, header: FrameHeader, input: &mut BytesMut) {
+    fn handle_amqp(&mut self, now: Now, header: FrameHeader, input: &mut BytesMut) -> bool {
         let body = input.get(header.body..header.size).unwrap_or_default();
         let (performative, used) = match decode(body) {
             Ok(decoded) => decoded,
             Err(error) => {
                 input.advance(header.size);
-                return self.fail(now, &error.into());
+                self.fail(now, &error.into());
+                return true;
             }
         };
+        if matches!(performative, Performative::Attach(..)) {
+            self.attach_waits = Some(header.channel);
+            if self.attach_waits() {
+                return false;
+            }
+            self.attach_waits = None;
+        }
         let payload_bytes = header.size - header.body - used;
         let payload = match &performative {
             Performative::Transfer(transfer)
@@ -106,6 +114,7 @@ impl Connection {
                 Scope::Session | Scope::Link => self.fail_session(channel, &violation),
             }
         }
+        true
     }
 
     fn handle_performative(

@@ -8,7 +8,7 @@ use crate::base::{Name, Serial};
 use crate::link::error::Violation;
 use crate::link::link::{Closing, Link, LinkState};
 use crate::link::session::Session;
-use crate::link::{Event, Fates, LinkHandle, SessionHandle};
+use crate::link::{Event, Fates, LinkHandle, SessionHandle, TagsTold};
 use crate::wire::frame::FrameKind;
 use crate::wire::performative::{
     Attach, AttachAnswer, AttachFields, AttachFrame, Detach, Error, Handle, Performative,
@@ -182,6 +182,19 @@ impl Connection {
             None => {}
         }
         Ok(())
+    }
+
+    /// Whether an attach has to wait until the owner answers that the peer closed another link of its session:
+    /// all handles that the peer takes are in use, and that one is about to be free.
+    pub(super) fn attach_waits(&self) -> bool {
+        let channel_in = self.attach_waits.filter(|_| self.phase == Phase::Open);
+        let channel = channel_in.and_then(|channel| self.channels_in.get(usize::from(channel)));
+        let session = channel
+            .copied()
+            .flatten()
+            .and_then(|channel| self.sessions.get(usize::from(channel)));
+        let session = session.and_then(Option::as_deref);
+        session.is_some_and(Session::awaits_handle)
     }
 
     /// Leaves it to the owner to answer that the peer closes a link, with [`Connection::answer_close`].
@@ -402,6 +415,15 @@ impl Connection {
         state.asked = None;
         if let Some((flow, echo)) = state.sender.early_flow.take() {
             self.handle_credit(link, &flow, echo);
+        }
+    }
+
+    /// Where the engine receives: which messages are told with their delivery-tags from now on.
+    pub fn tell_tags(&mut self, link: LinkHandle, tags: TagsTold) {
+        if let Some(LinkContext { session, .. }) = self.find(link)
+            && let Some(state) = session.link_mut(link.handle)
+        {
+            state.tags = tags;
         }
     }
 

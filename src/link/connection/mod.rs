@@ -72,6 +72,9 @@ pub struct Connection {
     timers: timing::Timers,
     /// Length of the input that was left last time.
     leftover: usize,
+    /// The peer's channel of an attach at the front of the input that was left, since no handle was free for
+    /// it.
+    attach_waits: Option<u16>,
     counters: Counters,
 }
 
@@ -108,6 +111,7 @@ impl Connection {
             partial_bytes: 0,
             next_generation: 0,
             leftover: 0,
+            attach_waits: None,
             counters: Counters::default(),
         }
     }
@@ -132,6 +136,11 @@ impl Connection {
     /// Whether bytes should be read from the socket: false while an answer of the owner is awaited,
     /// while the engine's answers are not written, and when the connection has ended.
     pub fn wants_input(&self) -> bool {
+        self.takes_frames() && !self.attach_waits()
+    }
+
+    #[inline]
+    fn takes_frames(&self) -> bool {
         !self.phase.awaits_owner() && self.phase != Phase::Closed && !self.output.is_full()
     }
 

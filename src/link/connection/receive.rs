@@ -113,7 +113,8 @@ impl Connection {
             return check_budget(*partial_bytes, budget, link.message_bytes_max);
         }
         let (delivery_id, settled) = (partial.delivery_id, partial.settled);
-        let is_tagged = link.is_resumable && (!settled || partial.is_continued);
+        let is_tagged =
+            link.is_resumable && (!settled || partial.is_continued) || link.tags.tells(settled);
         if let Some(mut receiving) = session.receiving(handle.handle) {
             receiving.finish(delivery_id, settled, partial.second);
         }
@@ -144,7 +145,7 @@ fn resumed(session: &mut Session, link: LinkHandle, partial: &Partial, last: &Tr
     }))
 }
 
-/// What is told of an unsettled delivery on a link that outlives its connection.
+/// What is told of a delivery with its tag.
 fn tagged(link: LinkHandle, partial: Partial, last: Bytes) -> Event {
     let (tag, is_second) = (partial.tag, partial.second);
     let (delivery_id, settled) = (partial.delivery_id, partial.settled);

@@ -14,6 +14,8 @@ use crate::wire::performative::{Role, WholeTransfer};
 /// A link on which complete deliveries arrive.
 struct Run<'a> {
     receiving: Receiving<'a>,
+    /// Whether it takes messages that were sent unsettled, and settled ones.
+    takes: [bool; 2],
     /// Number of transfer frames that the peer may still send.
     window: u32,
     /// Number of frames taken.
@@ -86,7 +88,10 @@ impl<'a> Run<'a> {
         let link = &receiving.link;
         let takes =
             link.state == LinkState::Attached && link.role == Role::Receiver && !link.is_resumable;
+        let in_mode = |settled| link.check_settled(settled).is_ok() && !link.tags.tells(settled);
+        let in_modes = [false, true].map(in_mode);
         let run = (takes && link.partial.is_none()).then_some(Self {
+            takes: in_modes,
             receiving,
             window,
             frames: 0,
@@ -98,8 +103,16 @@ impl<'a> Run<'a> {
     #[inline]
     fn take(&mut self, transfer: &WholeTransfer, payload_bytes: usize) -> bool {
         let Self {
-            receiving, window, ..
+            receiving,
+            takes: [unsettled, settled],
+            window,
+            ..
         } = self;
+        let takes = if transfer.settled {
+            *settled
+        } else {
+            *unsettled
+        };
         let link = &receiving.link;
         let Ok(second) = link.is_second(None) else {
             return false;
@@ -107,7 +120,7 @@ impl<'a> Run<'a> {
         if *window == 0
             || payload_bytes > limits::MESSAGE_COPY_BYTES_MAX
             || link.check_size(payload_bytes as u64).is_err()
-            || link.check_settled(transfer.settled).is_err()
+            || !takes
             || receiving.begin(transfer.delivery_id).is_err()
         {
             return false;

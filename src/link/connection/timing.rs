@@ -80,6 +80,9 @@ impl Connection {
         if self.phase != Phase::Open {
             return;
         }
+        if self.attach_waits() {
+            self.note_unread(now); // for the owner, which may wait for a full disk
+        }
         if self.timers.silence_end().is_some_and(|end| at >= end) {
             let ms = at.since(self.timers.last_received);
             return self.fail(now, &Violation::Silent { ms });

@@ -4,10 +4,10 @@ use bytes::Bytes;
 
 use super::support::{
     Pair, Raw, Seen, attach_performative, consumer_answer, credit_performative, message, names,
-    receiver, send,
+    options, receiver, send,
 };
 use crate::base::Serial;
-use crate::link::{Event, Unsendable};
+use crate::link::{Event, LinkOptions, Unsendable};
 use crate::wire::performative::{Flow, LinkFlow, Performative};
 
 // Engine rule 6: a message leaves only against link credit and session window. [AMQP 2.6.7]
@@ -123,6 +123,36 @@ fn echoes_are_answered_for_links_and_sessions() {
         panic!("{seen:?}")
     };
     assert_eq!(answer.link, None);
+}
+
+/// It was 0 whatever waited: the engine does not know.
+#[test]
+fn an_owner_that_echoes_tells_what_is_available() {
+    let options = LinkOptions {
+        allow_plain_amqp: true,
+        owner_echoes: true,
+        ..options("server")
+    };
+    let mut raw = Raw::open_with(options).begin();
+    raw.frame(0, &attach_performative(receiver("l"), 0));
+    let link = raw.attached();
+    raw.take();
+    let Performative::Flow(mut flow) = credit_performative(0, 3) else {
+        panic!("a flow")
+    };
+    flow.echo = true;
+    raw.frame(0, &Performative::Flow(flow));
+    assert!(raw.take().is_empty(), "the owner is asked");
+    raw.server.tell_available(link, 7);
+    let seen = raw.take();
+    let [Seen::Frame(_, Performative::Flow(answer), _)] = &seen[..] else {
+        panic!("{seen:?}")
+    };
+    let answered = answer.link.as_ref().unwrap();
+    assert_eq!(
+        (answered.link_credit, answered.available),
+        (Some(3), Some(7))
+    );
 }
 
 #[test]

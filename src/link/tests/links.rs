@@ -483,3 +483,29 @@ fn frames_behind_the_end_of_their_session_are_ignored() {
     raw.frame(0, &begin_performative());
     assert_eq!(names(&raw.take()), ["begin"]);
 }
+
+/// It ended the session: the peer had freed its handle, and the engine's was in use until the owner's answer.
+#[test]
+fn an_attach_waits_for_the_handle_of_a_link_whose_end_is_not_answered() {
+    let mut raw = Raw::open();
+    let Performative::Begin(mut begin) = begin_performative() else {
+        panic!("a begin")
+    };
+    begin.handle_max = Handle(0);
+    raw.frame(0, &Performative::Begin(begin));
+    raw.frame(0, &attach_performative(receiver("first"), 0));
+    let first = raw.attached();
+    raw.server.hold_close(first);
+    raw.take();
+    raw.frame(0, &detach_performative(0, true));
+    raw.frame(0, &attach_performative(receiver("second"), 0));
+    raw.frame(0, &credit_performative(0, 5));
+    assert!(raw.take().is_empty());
+    assert!(!raw.server.wants_input(), "nothing more is read meanwhile");
+    raw.server.answer_close(first);
+    assert!(raw.server.wants_input());
+    raw.bytes(&[]);
+    let seen = raw.take();
+    assert_eq!(names(&seen), ["detach", "attach"]);
+    assert_eq!(raw.server.credit(raw.attached()), 5);
+}

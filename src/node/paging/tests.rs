@@ -160,6 +160,21 @@ fn a_failed_vhost_that_is_deleted_gives_back_its_share_of_the_budget() {
     assert_eq!(paging.pager.used_bytes(), (0, 0));
 }
 
+/// What its messages refer to is released as of any other: it stayed until the next start.
+#[test]
+fn a_failed_vhost_that_is_deleted_gives_back_what_its_messages_have_on_disk() {
+    let paging = paging(8 * u64::from(BODY_BYTES));
+    let vhost = vhost(&paging);
+    evict_all(&paging);
+    assert!(paging.pager.spilled_bytes() > 0);
+    let failed: Result<(), _> = vhost.work(|_, _, _| panic!("the core fails"));
+    assert!(failed.is_err());
+    delete(&paging, &vhost);
+    evict_all(&paging);
+    assert_eq!(paging.pager.spilled_bytes(), 0);
+    assert_eq!(paging.pager.used_bytes(), (0, 0));
+}
+
 #[test]
 fn a_block_of_a_vhost_that_is_deleted_while_it_waits_to_be_spilled_leaves_nothing_on_disk() {
     let paging = paging(8 * u64::from(BODY_BYTES));

@@ -467,11 +467,10 @@ impl<D: Disk> Vhost<D> {
     /// Frees a part of the content of a deleted vhost, and gives back its share of the memory budget
     /// and what was spilled of it; bodies in the journal are released once the record of the deletion
     /// is durable. False when nothing is left.
+    ///
+    /// So are those of a core that failed, as far as it can be walked: each body is this vhost's, and to
+    /// release one twice does nothing.
     pub(crate) fn dissolve(&self, deleted_by: Lsn) -> bool {
-        if self.failed() {
-            self.write_off();
-            return false;
-        }
         let begun_ns = self.clock.elapsed_ns();
         let dissolved = self.caught(self.state.lock(), |state| {
             let now = self.clock.now();
@@ -505,7 +504,7 @@ impl<D: Disk> Vhost<D> {
     }
 
     /// Gives back the share of the memory budget of a vhost whose core cannot be freed in order, since
-    /// it failed: it is freed as a whole.
+    /// it failed while that was done: it is freed as a whole.
     fn write_off(&self) {
         let mut state = self.state.lock();
         let before = std::mem::take(&mut state.memory);

@@ -49,7 +49,11 @@ fn broken_invariant_that_could_lose_a_message_fails_the_vhost() {
     let result: Result<(), _> = vhost.hold(None, |_, _, effects, _| {
         let limit = 0;
         let consumer = ConsumerId(1);
-        let drained = Effect::Drained { consumer, limit };
+        let drained = Effect::Drained {
+            consumer,
+            limit,
+            available: 0,
+        };
         effects.outgoing.push((ConnectionId(7), drained));
         invariant!(fatal, "a message is in one place");
     });
@@ -84,6 +88,7 @@ fn effects_reach_each_connection_in_order_and_wake_it_once() {
     let drained = |consumer| Effect::Drained {
         consumer: ConsumerId(consumer),
         limit: 0,
+        available: 0,
     };
     for batch in [[1, 2], [3, 4]] {
         let result = vhost.hold(None, |_, _, effects, _| {

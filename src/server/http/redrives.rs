@@ -145,6 +145,7 @@ pub(super) fn rights(call: &Call<'_>) -> RedriveRights {
     RedriveRights {
         permissions: call.permissions(),
         topics: call.topics(),
+        users_by_token: (!call.identity.is_monitor()).then_some(call.identity.grant.is_some()),
     }
 }
 
@@ -192,10 +193,9 @@ fn check_rights(call: &Call<'_>, spec: &RedriveSpec) -> Result<(), Failure> {
 pub(super) async fn dry_run(call: &Call<'_>) -> Result<Reply, Failure> {
     let (mut spec, from) = redrive_dry_run(&call.fields()?)?;
     check_rights(call, &spec)?;
-    // The bearer of a token starts no redrive, with which this would have to agree.
-    if call.identity.grant.is_some() && !call.identity.is_monitor() {
+    if let Some(by_token) = rights(call).users_by_token {
         let filter = spec.filter.as_deref().cloned();
-        spec.filter = filter.map(|filter| Arc::new(filter.with_users_by_token(true)));
+        spec.filter = filter.map(|filter| Arc::new(filter.with_users_by_token(by_token)));
     }
     let found = foresee(call, (&spec, from)).await?;
     Ok(Reply::Json(forecast_json(&found)))

@@ -20,6 +20,7 @@ fn rights() -> RedriveRights {
     RedriveRights {
         permissions: Arc::new(Permissions::all().unwrap()),
         topics: None,
+        users_by_token: None,
     }
 }
 

@@ -539,7 +539,8 @@ pub(super) fn error(reader: &mut Reader<'_>) -> Result<Error, DecodeError> {
 }
 
 /// Reads the error of a consumer that rejects: its condition as symbol or string, its description likewise.
-/// Some clients write what their users give them.
+/// Some clients write what their users give them: a condition that is none is empty, and what else the error
+/// says counts.
 pub(super) fn consumer_error(reader: &mut Reader<'_>) -> Result<Error, PerformativeError> {
     struct Lenient(Error);
     impl Composite for Lenient {
@@ -548,7 +549,7 @@ pub(super) fn consumer_error(reader: &mut Reader<'_>) -> Result<Error, Performat
 
         fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
             Ok(Self(Error {
-                condition: Symbol::from(&*list.required("condition", condition)?),
+                condition: Symbol::from(list.lenient(condition)?.unwrap_or_default()),
                 description: list.lenient(any_text)?,
                 info: list.lenient(read_fields)?.map(Box::new),
             }))

@@ -81,6 +81,7 @@ impl DeliveryState {
                     .list()?
                     .raw()?
                     .and_then(|raw| performatives::consumer_error(&mut Reader::new(raw)).ok())
+                    .filter(Error::says_something)
                     .map(Arc::new);
                 Ok(Self::Rejected { error })
             }

@@ -158,7 +158,8 @@ pub struct ChannelMax(pub u16);
 #[derive(Clone, PartialEq, Eq, Debug, ThisError)]
 #[error("{condition}{}", description.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
 pub struct Error {
-    /// The condition, for programs: `amqp:not-found` for example.
+    /// The condition, for programs: `amqp:not-found` for example. Empty: a consumer rejected with an error
+    /// that has none, which is not written again.
     pub condition: Symbol,
     /// A text for people.
     pub description: Option<String>,
@@ -178,6 +179,11 @@ impl Error {
             description,
             info: info.map(Box::new),
         }
+    }
+
+    /// Whether it has a condition or says anything else.
+    pub(super) fn says_something(&self) -> bool {
+        !self.condition.as_str().is_empty() || self.description.is_some() || self.info.is_some()
     }
 }
 

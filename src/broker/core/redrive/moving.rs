@@ -271,7 +271,11 @@ impl Core {
             route: &slot.route,
             failures: slot.failures,
         };
-        let judged = job.kept.spec.judge(&candidate);
+        let rights = match &job.rights {
+            Rights::Known(rights) => Some(rights),
+            Rights::Unknown | Rights::Gone => None,
+        };
+        let judged = job.kept.spec.judge(&candidate, rights);
         turn.effects.meter.charge_ns(judged.spent_ns);
         match judged.verdict {
             Verdict::Matches => Some(true),

@@ -31,7 +31,9 @@ fn seen(s: &mut Scenario, browser: ConsumerId) -> Vec<String> {
 fn drained(s: &mut Scenario, browser: ConsumerId) -> Vec<u64> {
     let others = std::mem::take(&mut s.others).into_iter();
     let limits = others.filter_map(|effect| match effect {
-        Effect::Drained { consumer, limit } if consumer == browser => Some(limit),
+        Effect::Drained {
+            consumer, limit, ..
+        } if consumer == browser => Some(limit),
         _ => None,
     });
     limits.collect()

@@ -441,6 +441,36 @@ fn a_purge_spares_what_links_held_before_a_start_also_while_it_is_on_disk() {
     assert_eq!(b.s.counts("q"), (0, 0, 0));
 }
 
+/// It was taken away while it waited to be read back.
+#[test]
+fn what_a_link_held_before_a_start_cannot_be_discarded_while_it_is_on_disk() {
+    let mut b = Broker::new(&[]);
+    b.s.publish_all("q", &["a", "b"]);
+    b.attach(wanted("link", &[]));
+    let taken = positions(&b.take(1));
+    b.restart();
+    let discard = |b: &mut Broker, position| {
+        b.s.apply(Command::Queue(QueueCommand::Discard {
+            connection: None,
+            name: Name::from("q"),
+            position,
+        }))
+    };
+    let refused = discard(&mut b, taken[0]);
+    let Reply::Refused(Error::NotReady { state, .. }) = &refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(*state, "held by a consumer");
+    let other = Position(taken[0].0 + 1);
+    let gone = discard(&mut b, other);
+    assert!(
+        matches!(gone, Reply::Purged { messages: 1, .. }),
+        "{gone:?}"
+    );
+    b.read_back();
+    assert_eq!(b.s.counts("q"), (0, 1, 0));
+}
+
 #[test]
 fn a_link_that_does_not_ask_for_it_any_more_ends_with_the_broker() {
     let mut b = Broker::new(&["a"]);

@@ -240,7 +240,7 @@ fn a_drain_is_answered_while_a_suspect_is_held() {
     s.drain(id, 10);
     let got = s.taken(id);
     assert_eq!(bodies(&got), ["a"]);
-    let is_drained = |effect: &Effect| matches!(effect, Effect::Drained { consumer, limit: 10 } if *consumer == id);
+    let is_drained = |effect: &Effect| matches!(effect, Effect::Drained { consumer, limit: 10, .. } if *consumer == id);
     assert!(s.others.iter().any(is_drained), "{:?}", s.others);
     s.settle(&got[0], Outcome::Accepted);
     assert_eq!(seen(&s.taken(id)), [], "its credit is used up");

@@ -8,6 +8,7 @@ mod cycles;
 mod dead_letters;
 mod delays;
 mod discard;
+mod drains;
 mod durability;
 mod event_messages;
 mod events;

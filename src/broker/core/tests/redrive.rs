@@ -8,12 +8,16 @@ use crate::access::Permissions;
 use crate::base::{ConsumerId, Lsn, Name, Position, QueueId, Seed};
 use crate::broker::redrive::*;
 use crate::broker::*;
+use crate::deaths::Evidence;
 use crate::message::{Message, Route};
+use crate::search::DeathFilter;
+use crate::wire::Value;
 
 pub(super) fn rights() -> RedriveRights {
     RedriveRights {
         permissions: Arc::new(Permissions::all().unwrap()),
         topics: None,
+        users_by_token: None,
     }
 }
 
@@ -639,4 +643,43 @@ fn in_a_fan_out_only_the_queue_that_failed_gets_it_unless_asked_for() {
         .map(|to| (&*to.queue, to.moved))
         .collect();
     assert_eq!(targets, [("one", 1), ("two", 1)]);
+}
+
+/// It took the dead letters of the bearer of a token with that name, too, which its user is not shown.
+#[test]
+fn who_redrives_its_own_dead_letters_leaves_those_of_the_bearer_of_a_token_with_its_name() {
+    for (users_by_token, expect) in [(Some(false), (1, 1)), (None, (0, 2))] {
+        let mut s = shop();
+        for by_token in [false, true] {
+            s.publish_to("shop", "order.new", &draft("a"));
+            let delivery = s.take(u64::from(by_token) + 1, "work", 1).remove(0);
+            let ada = Name::from("alice");
+            let evidence = Evidence {
+                by_token,
+                ..Evidence::of_consumer(&Name::from("c"), "l", Some(&ada), None)
+            };
+            let evidence = Some(Arc::new(evidence));
+            s.settle(&delivery, Outcome::Rejected { evidence });
+            s.detach(delivery.consumer);
+        }
+        let own = Value::Map(vec![(Value::string("user"), Value::string("alice"))]);
+        let filter = DeathFilter::of_value(&own).unwrap();
+        s.apply(Command::Redrive(RedriveCommand::Start(Box::new(
+            NewRedrive {
+                id: Name::from("j"),
+                by: Name::from("alice"),
+                spec: RedriveSpec {
+                    filter: Some(Arc::new(filter)),
+                    ..spec("dlq", RedriveTarget::Origin)
+                },
+                matched: None,
+                rights: RedriveRights {
+                    users_by_token,
+                    ..rights()
+                },
+            },
+        ))));
+        assert_eq!(state(&s, "j"), COMPLETED);
+        assert_eq!((s.counts("dlq").0, s.counts("work").0), expect);
+    }
 }

@@ -302,6 +302,7 @@ fn rights_are_those_that_the_user_has_at_the_time() {
         let rights = permissions.map(|(write, read)| RedriveRights {
             permissions: Arc::new(Permissions::new("", write, read).unwrap()),
             topics: None,
+            users_by_token: None,
         });
         let user = Name::from(user);
         s.apply(Command::Redrive(RedriveCommand::Rights { user, rights }));

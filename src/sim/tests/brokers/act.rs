@@ -343,6 +343,7 @@ impl World {
         let browsed = session.held[&first].browsed;
         let settled = session.held.range(first..=last);
         let settled: Vec<(u64, String)> = settled
+            .filter(|(_, held)| !held.late)
             .map(|(_, held)| (held.message, held.queue.clone()))
             .collect();
         let transaction = if is_plain && !browsed {

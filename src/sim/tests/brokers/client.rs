@@ -194,6 +194,8 @@ pub(super) struct HeldDelivery {
     pub(super) outcome: Option<Outcome>,
     /// It is a copy.
     pub(super) browsed: bool,
+    /// The broker said that it was held for too long: what is said of it changes nothing.
+    pub(super) late: bool,
 }
 
 #[derive(Debug, Default)]
@@ -618,7 +620,7 @@ impl Client {
                 let events = if by_receiver {
                     session.on_outcomes(ids, settled, state)?
                 } else {
-                    session.on_confirmed(ids, settled)?
+                    session.on_confirmed(ids, settled, state.as_ref())?
                 };
                 self.events.extend(events);
                 self.settle_told(false);

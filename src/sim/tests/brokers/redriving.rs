@@ -210,6 +210,7 @@ fn all_rights() -> RedriveRights {
     RedriveRights {
         permissions: Arc::new(Permissions::all().unwrap()),
         topics: None,
+        users_by_token: None,
     }
 }
 
@@ -306,8 +307,8 @@ impl World {
             let piece = vhost.browse(&spec.queue, state, Position(0), usize::MAX);
             let piece = piece.map_err(|_| "the vhost failed")?;
             let meant = piece.messages.iter();
-            let meant =
-                meant.filter(|seen| spec.judge(&seen.candidate()).verdict == Verdict::Matches);
+            let meant = meant
+                .filter(|seen| spec.judge(&seen.candidate(), None).verdict == Verdict::Matches);
             matched += meant.count() as u64;
         }
         Ok(matched)

@@ -47,6 +47,8 @@ pub(super) struct Summary {
     pub(super) selected: u64,
     /// Transactions that were committed.
     pub(super) committed: u64,
+    /// Deliveries that were held for too long.
+    pub(super) timed_out: u64,
     pub(super) done: Done,
 }
 
@@ -242,6 +244,7 @@ pub(super) fn run(trial: Trial) -> Result<Summary, Finding> {
                 browsed: world.browsed,
                 selected: world.selected,
                 committed: world.committed,
+                timed_out: world.timed_out(),
                 done: world.done(),
             });
         }
@@ -379,11 +382,28 @@ impl Summary {
         self.browsed += other.browsed;
         self.selected += other.selected;
         self.committed += other.committed;
+        self.timed_out += other.timed_out;
         self.done.commits += other.done.commits;
         self.done.checkpoints += other.done.checkpoints;
         self.done.loads += other.done.loads;
         self.done.spills += other.done.spills;
     }
+}
+
+/// Each comes back, and what its consumer says of it later changes nothing.
+#[test]
+fn what_is_held_for_too_long_in_whole_brokers_comes_back_and_is_counted() {
+    let mut all = Summary::default();
+    for seed in 1..=10 {
+        let others = [Fault::Resume, Fault::Transactions, Fault::Groups];
+        let trial = Trial::of(seed).with(Fault::Timeouts);
+        let trial = others.into_iter().fold(trial, Trial::without);
+        match run(trial) {
+            Ok(summary) => all.add(summary),
+            Err(finding) => fail(finding),
+        }
+    }
+    assert!(all.timed_out > 20, "{all:?}");
 }
 
 #[test]

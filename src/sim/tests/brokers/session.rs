@@ -207,6 +207,7 @@ impl Session {
                 decided: outcome.is_some(),
                 outcome,
                 browsed: browses,
+                late: false,
             };
             if !settled {
                 self.hold(id, held)?;
@@ -299,19 +300,29 @@ impl Session {
         }
     }
 
-    /// The broker settled what this client decided about.
+    /// The broker settled what this client decided about, or released what it held for too long.
     pub(super) fn on_confirmed(
         &mut self,
         (first, last): (u32, u32),
         settled: bool,
+        state: Option<&State>,
     ) -> Result<Vec<Event>, String> {
+        let is_released = state == Some(&State::Outcome(Outcome::Released));
         if !settled {
+            for (_, held) in self.held.range_mut(first..=last) {
+                held.late |= is_released;
+            }
             return Ok(Vec::new());
         }
         let mut events = Vec::new();
         for id in first..=last {
             match self.held.remove(&id) {
                 Some(held) if held.browsed && held.decided => {}
+                Some(held) if held.late && held.decided => {
+                    if !is_released {
+                        return Err(format!("what was held for too long is {state:?}"));
+                    }
+                }
                 Some(held) if held.outcome == Some(Outcome::Accepted) => {
                     let message = held.message;
                     events.push(Event::Confirmed { message });

@@ -29,6 +29,8 @@ pub(super) struct Topology {
     pub(super) copies: usize,
     /// Whether there are exchanges of other types, and an alternate one.
     is_routed: bool,
+    /// Whether deliveries may be held for some time only.
+    times_out: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -60,6 +62,10 @@ impl Topology {
                     let expires_ms = 20 + i64::try_from(random.below(300)).unwrap();
                     arguments.push((Name::from("x-expires"), Value::Long(expires_ms)));
                 }
+                if trial.times_out() && random.one_in(2) {
+                    let timeout_ms = 5 + i64::try_from(random.below(60)).unwrap();
+                    arguments.push((Name::from("x-consumer-timeout"), Value::Long(timeout_ms)));
+                }
                 arguments
             },
         });
@@ -69,6 +75,7 @@ impl Topology {
             queues,
             copies,
             is_routed,
+            times_out: trial.times_out(),
         }
     }
 
@@ -260,7 +267,7 @@ fn reroute(random: &mut Random, arguments: &mut [(Name, Value)]) {
 pub(super) fn policy(random: &mut Random, queues: &Topology) -> Policy {
     let names = queues.names();
     let target = random.pick(&names).unwrap();
-    let definition = match random.below(3) {
+    let definition = match random.below(if queues.times_out { 4 } else { 3 }) {
         0 => vec![
             (Name::from("max-length"), Value::Long(3)),
             (Name::from("poison-isolation"), Value::Bool(true)),
@@ -269,10 +276,11 @@ pub(super) fn policy(random: &mut Random, queues: &Topology) -> Policy {
             (Name::from("message-ttl"), Value::Long(20)),
             (Name::from("poison-isolation"), Value::Bool(true)),
         ],
-        _ => vec![
+        2 => vec![
             (Name::from("dead-letter-exchange"), text("")),
             (Name::from("dead-letter-routing-key"), text(target)),
         ],
+        _ => vec![(Name::from("consumer-timeout"), Value::Long(10))],
     };
     let spec = PolicySpec {
         name: Name::from("p"),

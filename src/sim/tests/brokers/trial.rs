@@ -50,10 +50,12 @@ pub(super) enum Fault {
     Routes,
     /// Some queues are deleted when nobody has used them for a while.
     Expires,
+    /// What consumers hold for too long goes back. See [`Trial::times_out`].
+    Timeouts,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 21] = [
+    pub(super) const ALL: [Self; 22] = [
         Self::Cut,
         Self::Crash,
         Self::Disk,
@@ -75,10 +77,11 @@ impl Fault {
         Self::Scheduled,
         Self::Routes,
         Self::Expires,
+        Self::Timeouts,
     ];
 
     /// Those that happen of themselves.
-    pub(super) const HAPPENING: usize = Self::ALL.len() - 10;
+    pub(super) const HAPPENING: usize = Self::ALL.len() - 11;
 
     const fn bit(self) -> u32 {
         1 << self as u32
@@ -114,6 +117,7 @@ impl Trial {
                 Fault::Scheduled => Random::new(seed ^ 0x0007_41a9).one_in(3),
                 Fault::Routes => Random::new(seed ^ 0x0007_41aa).one_in(3),
                 Fault::Expires => Random::new(seed ^ 0x0007_41ab).one_in(4),
+                Fault::Timeouts => Random::new(seed ^ 0x0007_41ac).one_in(2),
                 _ => !random.one_in(3),
             };
             if has {
@@ -135,6 +139,16 @@ impl Trial {
     /// Whether a queue may be gone when a message for it comes.
     pub(super) const fn loses_queues(self) -> bool {
         self.has(Fault::Queues) || self.has(Fault::Expires)
+    }
+
+    /// Whether deliveries time out: not where links outlive their connections or deliveries are settled in
+    /// transactions, of which a client then hears in ways that ours does not know, and not where the order in
+    /// groups is checked, which ends with it.
+    pub(super) const fn times_out(self) -> bool {
+        self.has(Fault::Timeouts)
+            && !self.has(Fault::Resume)
+            && !self.has(Fault::Transactions)
+            && !self.has(Fault::Groups)
     }
 
     pub(super) const fn with(self, fault: Fault) -> Self {

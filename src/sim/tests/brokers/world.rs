@@ -132,6 +132,8 @@ impl World {
                 watched: std::env::var("CORONER_SIM_MESSAGE")
                     .ok()
                     .and_then(|text| text.parse().ok()),
+                // What was held for too long has not failed, whatever its consumer says of it.
+                isolates: trial.times_out(),
                 ..Ledger::default()
             },
             managed: Managed::default(),
@@ -448,7 +450,8 @@ impl World {
             | Fault::Arguments
             | Fault::Scheduled
             | Fault::Routes
-            | Fault::Expires => {}
+            | Fault::Expires
+            | Fault::Timeouts => {}
             Fault::Policy => self.change_policy()?,
             Fault::Queues => self.change_queue()?,
         }
@@ -622,6 +625,12 @@ impl World {
     }
 
     /// Messages that redrives moved.
+    /// Deliveries that were held for too long, since the node started that runs now.
+    pub(super) fn timed_out(&self) -> u64 {
+        let timed_out = self.machine.look(|core| core.counters().timed_out);
+        timed_out.unwrap_or(0)
+    }
+
     pub(super) fn redriven(&self) -> u64 {
         let moved = self.machine.look(|core| self.redriving.moved(core));
         moved.unwrap_or(0)

@@ -1,9 +1,9 @@
 //! Performatives against bytes as they may come.
 
+mod rejections;
 mod transfers;
 
 use bytes::Bytes;
-use rstest::rstest;
 
 use super::{
     Attach, AttachAnswer, AttachFields, AttachFrame, DeliveryState, Disposition, Fields,
@@ -745,34 +745,6 @@ fn survives_typed(attach: &Attach) {
         panic!("an attach");
     };
     assert_eq!(*again, *attach);
-}
-
-/// A client that says little or wrongly why it rejects ended its connection. rhea writes what its users give it.
-#[rstest]
-#[case::no_condition(Value::Null, None)]
-#[case::a_string(Value::string("app:bad"), Some("app:bad"))]
-#[case::a_symbol(Value::Symbol("app:bad".into()), Some("app:bad"))]
-#[case::a_number(Value::Uint(7), None)]
-#[case::no_symbol(Value::string("schl\u{fc}ssel"), None)]
-fn a_rejection_counts_whatever_its_error_is(
-    #[case] condition: Value,
-    #[case] expect: Option<&str>,
-) {
-    let mut bytes = Vec::new();
-    wire::write_descriptor(&mut bytes, codes::REJECTED);
-    let rejected = wire::begin_list(&mut bytes);
-    wire::write_descriptor(&mut bytes, codes::ERROR);
-    let error = wire::begin_list(&mut bytes);
-    encode_value(&condition, &mut bytes);
-    wire::write_symbol(&mut bytes, "because");
-    wire::end(&mut bytes, error, 2);
-    wire::end(&mut bytes, rejected, 1);
-    let Ok(DeliveryState::Rejected { error }) = DeliveryState::decode(&bytes) else {
-        panic!("{bytes:?}")
-    };
-    let error = error.map(|error| (error.condition.clone(), error.description.clone()));
-    let expect = expect.map(|condition| (condition.into(), Some("because".to_owned())));
-    assert_eq!(error, expect);
 }
 
 /// It ends the session, as any state that is no outcome: not the connection.
