@@ -132,9 +132,10 @@ fn command() -> Command {
     command.help_template(template)
 }
 
-/// Prints an error on standard error.
+/// Prints an error on standard error, without what would steer a terminal: errors repeat names.
 /// Nobody may be reading it: the exit code says it too.
 fn complain(error: &dyn std::fmt::Display) {
+    let error = output::printable_lines(&error.to_string());
     let _ = writeln!(std::io::stderr(), "coroner: {error}");
 }
 
@@ -143,8 +144,9 @@ fn warn(text: &str) {
     complain(&format_args!("warning: {text}"));
 }
 
-/// Prints a prompt on standard error, without ending the line.
+/// Prints a prompt on standard error, without ending the line, and without what would steer a terminal.
 fn ask(question: &str) {
+    let question = output::printable_lines(question);
     let _ = write!(std::io::stderr(), "{question}");
 }
 

@@ -35,6 +35,11 @@ const ANSWERS: &[Answer] = &[
         r#"{"error":"not_authorised","reason":"User can not be found in this virtual host"}"#,
     ),
     (
+        "GET /api/policies/v%1B%5B31m",
+        404,
+        r#"{"error":"Object Not Found","reason":"Not Found"}"#,
+    ),
+    (
         "GET /api/policies/vwhy",
         404,
         r#"{"error":"Object Not Found","reason":"there is no node 'n'"}"#,
@@ -72,6 +77,7 @@ fn run(arguments: &[&str]) -> Output {
 #[case(&["list_policies", "-p", "v401"], 77, "--username and --password")]
 #[case(&["list_policies", "-p", "v403"], 77, "Not administrator")]
 #[case(&["list_policies", "-p", "v404"], 66, "there is no vhost 'v404'")]
+#[case(&["list_policies", "-p", "v\u{1b}[31m"], 66, r": there is no vhost 'v\u{1b}[31m'")]
 #[case(&["list_policies", "-p", "vright"], 77, ": User can not be found in this virtual host\n  the user may")]
 #[case(&["list_policies", "-p", "vwhy"], 66, ": there is no node 'n'\n")]
 #[case(&["list_policies", "-p", "v500"], 70, "it failed: <html>")]
