@@ -51,6 +51,35 @@ const RATES: &[(&str, &str)] = &[
     ("/api/overview", "/queue_totals/messages"),
 ];
 
+/// `redeliver` counted what consumers gave back, the vhost's also what they let die: 5 in the queue, 10 in the
+/// vhost, and nothing had been delivered twice.
+#[test]
+fn redeliveries_are_deliveries_of_what_a_consumer_had_before_in_queue_vhost_and_overview_alike() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put("/api/queues/%2F/q", &json!({}));
+    for _ in 0..3 {
+        api.publish("q", "a message");
+    }
+    let get = |count: u64, mode: &str| {
+        let body = json!({ "count": count, "ackmode": mode, "encoding": "auto" });
+        assert_eq!(api.ask("POST", "/api/queues/%2F/q/get", &body).0, 200);
+    };
+    let check = |delivered: u64, redelivered: u64| {
+        for place in ["/api/queues/%2F/q", "/api/vhosts/%2F", "/api/overview"] {
+            let stats = &api.get(place)["message_stats"];
+            assert_eq!(stats["deliver_get"], delivered, "{place}");
+            assert_eq!(stats["redeliver"], redelivered, "{place}");
+        }
+    };
+    get(2, "ack_requeue_true");
+    check(2, 0);
+    get(2, "reject_requeue_false");
+    check(4, 2);
+    get(1, "ack_requeue_false");
+    check(5, 2);
+}
+
 #[test]
 fn queues_that_come_and_go_are_counted_also_in_a_vhost_that_is_gone() {
     let broker = RunningBroker::start(&["--collect-statistics-interval", "300ms"]);

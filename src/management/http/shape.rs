@@ -465,7 +465,7 @@ impl Endpoint {
                 ("if-unused", "true: only without consumers"),
             ],
             Self::DeleteExchange => &[("if-unused", "true: only without bindings")],
-            Self::Queue | Self::Connection | Self::Node => {
+            Self::Overview | Self::Queue | Self::Connection | Self::Node => {
                 &[("columns", "the fields that are wanted")]
             }
             _ => match self.answer(Method::Get) {
