@@ -154,6 +154,15 @@ fn ask(question: &str) {
 mod tests {
     use super::*;
 
+    /// `bench` was told as "What to send where", the description of its options.
+    #[test]
+    fn a_command_says_what_it_does_and_not_what_its_options_are() {
+        let all = command();
+        let bench = all.find_subcommand("bench").expect("a command");
+        let about = bench.get_about().expect("a description").to_string();
+        assert_eq!(about, "Loads a broker over AMQP 1.0 and measures it");
+    }
+
     #[test]
     fn command_line_is_consistent() {
         command().debug_assert();

@@ -221,7 +221,10 @@ fn a_page_of_what_this_broker_never_has_is_a_page_without_items() {
         assert_eq!(api.get(&format!("/api/{place}")), json!([]));
         let page = api.get(&format!("/api/{place}?page=1&page_size=5"));
         assert_eq!(page["items"], json!([]), "{place}");
-        assert_eq!((&page["page"], &page["total_count"]), (&json!(1), &json!(0)));
+        assert_eq!(
+            (&page["page"], &page["total_count"]),
+            (&json!(1), &json!(0))
+        );
     }
 }
 

@@ -140,11 +140,11 @@ impl Output {
 
     fn rows(self, format: Format, headings: &[&str], rows: &[Vec<Value>]) -> Result<(), Failure> {
         let headings = Some(headings).filter(|_| self.has_headings);
-        print(&match format {
-            Format::Csv => table::separated(headings, rows, table::Separator::Comma),
-            Format::Tsv => table::separated(headings, rows, table::Separator::Tab),
-            Format::Table | Format::Json => table::aligned(headings, rows),
-        })
+        match format {
+            Format::Csv => print_data(&table::separated(headings, rows, table::Separator::Comma)),
+            Format::Tsv => print(&table::separated(headings, rows, table::Separator::Tab)),
+            Format::Table | Format::Json => print(&table::aligned(headings, rows)),
+        }
     }
 }
 
@@ -205,6 +205,15 @@ pub(super) fn printable_json(text: &str) -> String {
         }
     }
     safe
+}
+
+/// Prints data for programs as they are; on a terminal without what would steer it.
+pub(super) fn print_data(text: &str) -> Result<(), Failure> {
+    if std::io::stdout().is_terminal() {
+        print(&printable_lines(text))
+    } else {
+        print(text)
+    }
 }
 
 /// Prints a text as it is.

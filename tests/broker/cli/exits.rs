@@ -85,6 +85,7 @@ fn run(arguments: &[&str]) -> Output {
 #[case(&["delete_queue", ""], 64, "the name of the queue is empty")]
 #[case(&["delete_user", ""], 64, "the name of the user is empty")]
 #[case(&["declare", "queue", "name="], 64, "the name of the queue is empty")]
+#[case(&["deaths", "q", "--count", "0"], 64, "invalid value '0' for '--count <COUNT>'")]
 #[case(&["set_vhost_limits", "{}"], 65, "names no limit: nothing was set")]
 #[case(&["set_user_limits", "u", "{}"], 65, "names no limit: nothing was set")]
 #[case(&["import_messages", "gone", "/dev/null"], 66, ": there is no queue 'gone' in vhost '/' (queue_not_found)\n")]
