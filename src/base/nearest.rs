@@ -1,6 +1,6 @@
 //! Suggestions for mistyped names.
 
-/// Single-character edits up to which a long name counts as mistyped.
+/// Edits up to which a long name counts as mistyped.
 const EDITS_MAX: usize = 3;
 
 /// The known name that was probably meant by `name`: the nearest one, at most three edits away and
@@ -16,25 +16,30 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     (1..=edits_max).contains(&edits).then_some(found)
 }
 
-/// Levenshtein distance between two short names, in single-character edits.
+/// Edits between two short names: characters put in, left out or replaced, and neighbours that are
+/// transposed ("tpye"), each of which counts once (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(b.bytes()) {
-            let above = *cell;
-            left = (left + 1)
-                .min(above + 1)
-                .min(diagonal + usize::from(x != y));
-            diagonal = above;
-            *cell = left;
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    // The distances of the first bytes of `a`, two and one fewer of them, to those of `b`.
+    let mut earlier: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let at =
+                |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX - 1);
+            let replaced = at(&above, j) + usize::from(x != y);
+            let mut edits = replaced.min(at(&above, j + 1) + 1).min(at(&row, j) + 1);
+            let is_transposed =
+                i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
+            if is_transposed {
+                edits = edits.min(at(&earlier, j - 1) + 1);
+            }
+            row.push(edits);
         }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
+        earlier = std::mem::replace(&mut above, row);
     }
-    row.last().copied().unwrap_or(0)
+    above.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -52,6 +57,18 @@ mod tests {
         check("ha-mode", None);
         check("tt", None);
         check("", None);
+        check("tlt", Some("ttl"));
         check(&"max-length".repeat(10), None);
+    }
+
+    #[test]
+    fn two_letters_that_changed_places_are_one_edit_so_short_names_are_suggested_too() {
+        let known = ["type", "tags", "durable"];
+        let check = |name: &str, expect| assert_eq!(nearest(name, known), expect, "{name}");
+        check("tpye", Some("type"));
+        check("tyep", Some("type"));
+        check("atgs", Some("tags"));
+        check("durbael", Some("durable"));
+        check("epyt", None);
     }
 }

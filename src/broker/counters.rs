@@ -21,8 +21,8 @@ pub struct QueueCounters {
     pub delivered: u64,
     /// Deliveries settled as accepted, or sent settled.
     pub accepted: u64,
-    /// Deliveries that were requeued, those never sent not counted.
-    pub returned: u64,
+    /// Deliveries of messages that a consumer had before.
+    pub redelivered: u64,
     /// Deliveries that were requeued because a consumer held them for too long.
     pub timed_out: u64,
     /// Deaths, by reason.

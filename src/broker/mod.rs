@@ -15,6 +15,7 @@ pub mod binding;
 mod command;
 pub mod consumer_link;
 mod core;
+mod counter_sums;
 mod counters;
 mod dead_letter;
 pub mod death_counts;

@@ -11,7 +11,7 @@ use super::api::{Api, Path};
 use super::complain;
 use super::exit::{Failure, FailureKind, written};
 use super::manage::Task;
-use super::output::{Output, pick, printable};
+use super::output::{Output, pick, printable, printable_json};
 
 /// Time after which a broker that went away is asked again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -136,7 +136,7 @@ impl Events {
                 Failure::new(FailureKind::Protocol, what)
             })?;
             let text = if out.is_json() {
-                line.trim_end().to_owned()
+                printable_json(line.trim_end())
             } else {
                 said(&event)
             };

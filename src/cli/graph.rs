@@ -99,7 +99,7 @@ impl Task for Graph {
         match answered {
             Ok(Answer::Json(graph)) if form == Form::Table => table(&graph, out),
             Ok(Answer::Json(graph)) => output::print_json(&graph),
-            Ok(Answer::Text(text)) => output::print(&text),
+            Ok(Answer::Text(text)) => output::print_data(&text),
             Err(failure) if failure.kind == FailureKind::NotFound => {
                 // A RabbitMQ, or there is no such queue.
                 let Ok(definitions) = Definitions::of_vhost(api) else {
@@ -175,9 +175,9 @@ fn show(drawn: &Drawn, form: Form, out: Output) -> Result<(), Failure> {
     match form {
         Form::Table => table(&drawn.to_json(), out),
         Form::Json => output::print_json(&drawn.to_json()),
-        Form::Dot => output::print(&drawn.to_dot()),
-        Form::Mermaid => output::print(&drawn.to_mermaid()),
-        Form::Svg => output::print(&drawn.to_svg()),
+        Form::Dot => output::print_data(&drawn.to_dot()),
+        Form::Mermaid => output::print_data(&drawn.to_mermaid()),
+        Form::Svg => output::print_data(&drawn.to_svg()),
     }
 }
 

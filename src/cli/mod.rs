@@ -132,9 +132,10 @@ fn command() -> Command {
     command.help_template(template)
 }
 
-/// Prints an error on standard error.
+/// Prints an error on standard error, without what would steer a terminal: errors repeat names.
 /// Nobody may be reading it: the exit code says it too.
 fn complain(error: &dyn std::fmt::Display) {
+    let error = output::printable_lines(&error.to_string());
     let _ = writeln!(std::io::stderr(), "coroner: {error}");
 }
 
@@ -143,14 +144,24 @@ fn warn(text: &str) {
     complain(&format_args!("warning: {text}"));
 }
 
-/// Prints a prompt on standard error, without ending the line.
+/// Prints a prompt on standard error, without ending the line, and without what would steer a terminal.
 fn ask(question: &str) {
+    let question = output::printable_lines(question);
     let _ = write!(std::io::stderr(), "{question}");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `bench` was told as "What to send where", the description of its options.
+    #[test]
+    fn a_command_says_what_it_does_and_not_what_its_options_are() {
+        let all = command();
+        let bench = all.find_subcommand("bench").expect("a command");
+        let about = bench.get_about().expect("a description").to_string();
+        assert_eq!(about, "Loads a broker over AMQP 1.0 and measures it");
+    }
 
     #[test]
     fn command_line_is_consistent() {

@@ -24,7 +24,7 @@ pub fn render(snapshot: &Snapshot, detail: Detail) -> String {
         return text.finish();
     }
     node(&mut text, snapshot);
-    sums(&mut text, &snapshot.vhosts);
+    sums(&mut text, snapshot);
     global(&mut text, snapshot);
     text.finish()
 }
@@ -179,7 +179,8 @@ fn connections(text: &mut Text, snapshot: &Snapshot) {
     }
 }
 
-fn sums(text: &mut Text, vhosts: &[Vhost]) {
+fn sums(text: &mut Text, snapshot: &Snapshot) {
+    let Snapshot { vhosts, gone, .. } = snapshot;
     let sum = |value: fn(&Vhost) -> u64| vhosts.iter().map(value).sum::<u64>();
     for (name, help, value) in DEPTHS {
         let all = vhosts.iter().map(|vhost| value(&vhost.queues.total));
@@ -189,7 +190,7 @@ fn sums(text: &mut Text, vhosts: &[Vhost]) {
     let consumers = sum(|it| it.queues.total.consumers);
     text.gauge("rabbitmq_consumers", "Consumers.", consumers);
     text.gauge("rabbitmq_channels", "Sessions.", sum(|it| it.sessions));
-    let opened = sum(|it| it.counters.sessions);
+    let opened = gone.sessions + sum(|it| it.counters.sessions);
     text.counter(
         "rabbitmq_channels_opened_total",
         "Sessions that began.",
@@ -203,17 +204,17 @@ fn sums(text: &mut Text, vhosts: &[Vhost]) {
     text.counter(
         "rabbitmq_queues_declared_total",
         "Declarations of queues, those that were there already included.",
-        sum(|it| it.counters.queues.declared),
+        gone.queues.declared + sum(|it| it.counters.queues.declared),
     );
     text.counter(
         "rabbitmq_queues_created_total",
         "Queues that were made.",
-        sum(|it| it.counters.queues.created),
+        gone.queues.created + sum(|it| it.counters.queues.created),
     );
     text.counter(
         "rabbitmq_queues_deleted_total",
         "Queues that were deleted.",
-        sum(|it| it.counters.queues.deleted),
+        gone.queues.deleted + sum(|it| it.counters.queues.deleted),
     );
 }
 
@@ -222,15 +223,14 @@ fn global(text: &mut Text, snapshot: &Snapshot) {
         gets: snapshot.gets,
         ..Sums::default()
     };
-    for vhost in &snapshot.vhosts {
-        sums.add(&vhost.counters);
-    }
+    let here = snapshot.vhosts.iter().map(|vhost| &vhost.counters);
+    let all = here.chain([&snapshot.gone]);
+    all.clone().for_each(|counters| sums.add(counters));
     for (name, help, value) in GLOBAL {
         text.global(name, help, value(&sums));
     }
-    let vhosts = &snapshot.vhosts;
     for (reason, name) in Reason::ALL.into_iter().zip(DEAD_LETTERED) {
-        let counts = vhosts.iter().map(|it| it.counters.dead.of(reason));
+        let counts = all.clone().map(|counters| counters.dead.of(reason));
         text.counter(name, "Messages that died for this reason.", counts.sum());
     }
 }

@@ -108,6 +108,9 @@ pub struct Snapshot {
     pub disk_free_alarm: bool,
     /// The counts of each vhost, by name.
     pub vhosts: Vec<Vhost>,
+    /// What was counted in vhosts that were deleted since the start: what no label tells apart by vhost
+    /// never falls.
+    pub gone: Counters,
     /// State and counters of the journal; none: messages live in memory only.
     pub journal: Option<(StoreState, StoreStats)>,
 }

@@ -7,7 +7,7 @@ use super::pager::VhostRef;
 use super::vhost::Vhost;
 use crate::base::Name;
 use crate::base::locks::{RankedRwLock, rank};
-use crate::broker::{Command, QueueChurn, Undeliverable, UpkeepCommand};
+use crate::broker::{Command, Counters, QueueChurn, Undeliverable, UpkeepCommand};
 use crate::store::Disk;
 
 /// All vhosts by name.
@@ -26,8 +26,8 @@ struct VhostSlot<D: Disk> {
     /// How long consumers of quorum queues may hold a delivery, in milliseconds, if it was changed
     /// since the start.
     consumer_timeout_ms: Option<u64>,
-    /// Declarations and deletions of queues in deleted vhosts.
-    gone: QueueChurn,
+    /// What was counted in deleted vhosts since the start.
+    gone: Counters,
 }
 
 impl<D: Disk> Default for Vhosts<D> {
@@ -38,7 +38,7 @@ impl<D: Disk> Default for Vhosts<D> {
                 alarm: false,
                 undeliverable: None,
                 consumer_timeout_ms: None,
-                gone: QueueChurn::default(),
+                gone: Counters::default(),
             }),
         }
     }
@@ -58,6 +58,13 @@ impl<D: Disk> Vhosts<D> {
     /// All vhosts, by name.
     pub(crate) fn all(&self) -> Vec<Arc<Vhost<D>>> {
         self.held.read().vhosts.values().map(Arc::clone).collect()
+    }
+
+    /// The same, and what was counted in vhosts that were deleted by then.
+    pub(crate) fn all_and_gone(&self) -> (Vec<Arc<Vhost<D>>>, Counters) {
+        let held = self.held.read();
+        let here = held.vhosts.values().map(Arc::clone).collect();
+        (here, held.gone.clone())
     }
 
     /// Adds a vhost, and gives its core a first command. Lookups find the vhost only after that and
@@ -84,7 +91,7 @@ impl<D: Disk> Vhosts<D> {
     pub(crate) fn remove(&self, name: &str) {
         let mut held = self.held.write();
         if let Some(vhost) = held.vhosts.remove(name) {
-            held.gone = held.gone.plus(vhost.queue_churn_at_end());
+            held.gone.absorb(&vhost.counters_at_end());
         }
     }
 
@@ -92,7 +99,7 @@ impl<D: Disk> Vhosts<D> {
     pub(crate) fn queue_churn(&self) -> QueueChurn {
         let held = self.held.read();
         let here = held.vhosts.values().map(|vhost| vhost.queue_churn());
-        here.fold(held.gone, QueueChurn::plus)
+        here.fold(held.gone.queues, QueueChurn::plus)
     }
 
     /// Sets what happens to dead letters without a target in all vhosts, and in those created

@@ -4,7 +4,7 @@ use std::sync::Once;
 
 use serde_json::{Map, Value};
 
-use super::show::{Bytes, Count, Rate, Text, When};
+use super::show::{Bytes, Count, Rate, Scalar, Text, When};
 
 /// What the page shows of an answer, or of a part of one. What an answer lacks, or has of another kind,
 /// is as `default` makes it: the latter is a defect, which [`read_field`] tells.
@@ -204,16 +204,29 @@ impl FromAnswer for f64 {
 }
 
 impl FromAnswer for Text {
-    fn is_kind(_: &Value) -> bool {
-        true
+    fn is_kind(answer: &Value) -> bool {
+        answer.is_string()
     }
 
     fn read(&mut self, answer: &mut Value) {
-        *self = Self::new(match answer.take() {
-            Value::String(text) => text,
-            Value::Null => String::new(),
-            other => other.to_string(),
-        });
+        if let Value::String(text) = answer.take() {
+            *self = Self::new(text);
+        }
+    }
+}
+
+impl FromAnswer for Scalar {
+    fn is_kind(answer: &Value) -> bool {
+        answer.is_string() || answer.is_number() || answer.is_boolean()
+    }
+
+    fn read(&mut self, answer: &mut Value) {
+        self.0 = match answer.take() {
+            Value::String(text) => Text::new(text),
+            number @ Value::Number(_) => Text::new(number.to_string()),
+            Value::Bool(flag) => Text::new(flag.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => Text::default(),
+        };
     }
 }
 
@@ -276,14 +289,16 @@ mod tests {
             pub rates: Vec<(String, Rate)>,
             pub is_good: bool,
             pub left: Value,
+            pub set: Vec<Scalar>,
         }
     }
 
     #[test]
     fn each_field_is_read_from_the_one_of_its_name_and_may_be_missing() {
         let told = Told::of(json!({
-            "name": "a", "type": 7, "count": 3, "other": null, "since": 5, "parts": ["x", null],
+            "name": "a", "type": "7", "count": 3, "other": null, "since": 5, "parts": ["x", null],
             "rates": {"b": 1.5, "a": 2}, "is_good": true, "left": {"over": []}, "unknown": 1,
+            "set": ["x", 7, true],
         }));
         let expected = Told {
             name: Text::new("a"),
@@ -295,6 +310,9 @@ mod tests {
             rates: vec![("a".to_owned(), Rate(2.0)), ("b".to_owned(), Rate(1.5))],
             is_good: true,
             left: json!({"over": []}),
+            set: ["x", "7", "true"]
+                .map(|text| Scalar(Text::new(text)))
+                .to_vec(),
         };
         assert_eq!(told, expected);
         assert_eq!(Told::of(json!({})), Told::default());
@@ -324,6 +342,11 @@ mod tests {
             (
                 json!({"is_good": 1}),
                 "field 'is_good' of an answer is a number",
+            ),
+            (json!({"name": 7}), "field 'name' of an answer is a number"),
+            (
+                json!({"parts": ["a", {}]}),
+                "field 'parts' of an answer is a list",
             ),
             (
                 json!({"since": "now"}),

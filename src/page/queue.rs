@@ -8,7 +8,7 @@ use super::frame::Frame;
 use super::message::Death;
 use super::operator::{Form, ShownForms};
 use super::queues::QueueRow;
-use super::show::{Bytes, Count, Span, Text, When, encoded, shell};
+use super::show::{Bytes, Count, Scalar, Span, Text, When, encoded, shell};
 
 /// A part of the page of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -234,7 +234,7 @@ answer! {
     /// An effective setting of a queue: which rule gave it.
     pub struct Setting {
         pub key: Text,
-        pub value: Text,
+        pub value: Scalar,
         pub rule: Text,
         /// What it beats, with the value that does not count.
         pub beats: Vec<Beaten>,
@@ -242,7 +242,7 @@ answer! {
 
     /// A value that does not count, with its rule.
     pub struct Beaten {
-        pub value: Text,
+        pub value: Scalar,
         pub rule: Text,
     }
 }

@@ -116,6 +116,16 @@ impl Text {
     }
 }
 
+/// A text, a number, or a truth, of somebody else: the value of a setting.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Scalar(pub Text);
+
+impl Scalar {
+    fn write(&self, f: &mut dyn fmt::Write) -> fmt::Result {
+        self.0.write(f)
+    }
+}
+
 /// A text of several lines, which stay lines.
 #[derive(Clone, Default, Debug)]
 pub struct Lines(pub String);
@@ -251,7 +261,7 @@ macro_rules! shown {
     )*};
 }
 
-shown!(Text, Lines, Count, Rate, Bytes, When);
+shown!(Text, Scalar, Lines, Count, Rate, Bytes, When);
 
 // These have digits and constants only.
 impl HtmlSafe for Count {}

@@ -89,6 +89,12 @@ pub enum FilterError {
         /// Name of the part.
         part: &'static str,
     },
+    /// A list of values is empty, so that no message could be meant.
+    #[error("the filter's '{part}' is an empty list: no message can have one of its values")]
+    NoValue {
+        /// Name of the part.
+        part: &'static str,
+    },
     /// No time is both after the one and before the other.
     #[error("no death is after {after} and before {before}: 'died_after' must be the smaller")]
     NoTime {

@@ -34,8 +34,8 @@ pub const PARTS: [&str; 16] = [
 
 impl DeathFilter {
     /// Reads the parts of a filter: lists of strings or one string, for `position` also of numbers;
-    /// times in milliseconds since 1970; numbers and booleans also as texts. Null and an empty list
-    /// count as a part that is not given.
+    /// times in milliseconds since 1970; numbers and booleans also as texts. Null counts as a part that
+    /// is not given. An empty list is refused: nobody would mean all messages by it.
     pub fn of_parts<'a>(
         parts: impl IntoIterator<Item = (&'a str, &'a Value)>,
     ) -> Result<Self, FilterError> {
@@ -173,6 +173,9 @@ impl DeathFilter {
 fn values<'a>(part: &'static str, value: &'a Value) -> Result<&'a [Value], FilterError> {
     let values = value.as_elements();
     let values = values.unwrap_or_else(|| std::slice::from_ref(value));
+    if values.is_empty() {
+        return Err(FilterError::NoValue { part });
+    }
     if values.len() > FILTER_VALUES_MAX {
         return Err(FilterError::TooMany {
             part,

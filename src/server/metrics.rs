@@ -46,7 +46,7 @@ impl Shared {
     fn snapshot(&self, detail: Detail) -> Snapshot {
         let counts = self.connection_counts();
         let [publishers, consumers, management] = self.node.environment.open_links.counts();
-        let vhosts = self.all_vhosts();
+        let (vhosts, gone) = self.node.vhosts.all_and_gone();
         let named_max = usize::try_from(self.live.read().metrics_queues_max).unwrap_or(usize::MAX);
         let vhosts = vhosts
             .iter()
@@ -96,6 +96,7 @@ impl Shared {
             memory_alarm: alarms.memory_alarm,
             disk_free_alarm: alarms.disk_free_alarm,
             vhosts: vhosts.collect(),
+            gone,
             journal: self.journal(),
         }
     }

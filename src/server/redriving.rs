@@ -347,7 +347,7 @@ impl DryRun {
                 if state == MessageState::Ready {
                     self.find_ways(vhost, (spec, rights), &seen)?;
                 } else {
-                    let is_left = |seen: &&ShownMessage| self.is_behind_end(seen.position);
+                    let is_left = |seen: &&ShownMessage| self.is_behind_end(spec, seen.position);
                     let left = seen.iter().filter(is_left).count() as u64;
                     self.forecast.left += left;
                     self.forecast.held += seen.len() as u64 - left;
@@ -365,7 +365,7 @@ impl DryRun {
         mut meant: &[ShownMessage],
     ) -> Result<(), Refusal> {
         while !meant.is_empty() {
-            if self.end.is_some() {
+            if self.end.is_some() || spec.max == Some(0) {
                 self.forecast.left += meant.len() as u64;
                 return Ok(());
             }
@@ -386,8 +386,8 @@ impl DryRun {
     }
 
     /// Whether the redrive would have ended before it came to this place.
-    fn is_behind_end(&self, position: Position) -> bool {
-        self.end.is_some_and(|end| position > end)
+    fn is_behind_end(&self, spec: &RedriveSpec, position: Position) -> bool {
+        spec.max == Some(0) || self.end.is_some_and(|end| position > end)
     }
 
     fn count(&mut self, spec: &RedriveSpec, seen: &ShownMessage, way: RedriveWay) {

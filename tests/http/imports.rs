@@ -173,6 +173,35 @@ fn a_connection_that_is_cut_doubles_no_line() {
     assert_eq!(texts(&api), all);
 }
 
+/// An export kept its place for a moment behind the end of its answer: whoever asked for the next one at once was told
+/// that too many run.
+#[test]
+fn exports_one_after_the_other_need_one_place() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put("/api/queues/%2F/dead", &json!({"durable": true}));
+    assert_eq!(import(&api, "", &lines(1..=50)), done(50, 0));
+    // The other place of the user.
+    let login = STANDARD.encode("guest:guest");
+    let mut other = TcpStream::connect(("127.0.0.1", broker.http_port)).expect("HTTP");
+    let head = format!(
+        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\nauthorization: Basic {login}\r\n\
+         content-length: 1000000\r\n\r\n{}",
+        lines(51..=700)
+    );
+    other
+        .write_all(head.as_bytes())
+        .expect("a part of an import");
+    let deadline = Instant::now() + PATIENCE;
+    while api.messages() <= 50 {
+        assert!(Instant::now() < deadline, "nothing is imported");
+        thread::sleep(Duration::from_millis(20));
+    }
+    for _ in 0..200 {
+        assert!(texts(&api).len() > 50);
+    }
+}
+
 /// One user held all places with imports that did not go on: nobody could export or import then.
 #[test]
 fn a_user_has_two_exports_and_imports_and_another_one_still_gets_a_place() {

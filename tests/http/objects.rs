@@ -211,3 +211,29 @@ fn a_limit_that_cannot_be_kept_is_refused_and_the_largest_one_named() {
     let limits = api.get("/api/vhost-limits/%2F");
     assert_eq!(limits[0]["value"]["max-queues"], 5_000_000_000_u64);
 }
+
+/// Clients that page through channels ask for a page, and got an array: RabbitMQ answers with an object.
+#[test]
+fn a_page_of_what_this_broker_never_has_is_a_page_without_items() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    for place in ["channels", "vhosts/%2F/channels", "feature-flags"] {
+        assert_eq!(api.get(&format!("/api/{place}")), json!([]));
+        let page = api.get(&format!("/api/{place}?page=1&page_size=5"));
+        assert_eq!(page["items"], json!([]), "{place}");
+        assert_eq!(
+            (&page["page"], &page["total_count"]),
+            (&json!(1), &json!(0))
+        );
+    }
+}
+
+#[test]
+fn an_overview_has_the_columns_that_are_asked_for() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let told = api.get("/api/overview?columns=object_totals.queues,cluster_name");
+    let name = api.get("/api/cluster-name")["name"].clone();
+    let expect = json!({ "object_totals": { "queues": 0 }, "cluster_name": name });
+    assert_eq!(told, expect);
+}

@@ -161,3 +161,22 @@ fn a_container_of_256_emoji_is_shown_and_found() {
     assert!(messages.body.contains("position=1\""), "{}", messages.body);
     assert!(!messages.body.contains("position=0\""), "{}", messages.body);
 }
+
+/// `/ui/redrive?vhost=%2F` showed a redrive that there is not, with 0 messages moved and none known by; that of a queue
+/// said `this answer is a stream` (503).
+#[test]
+fn a_page_without_the_name_of_its_object_is_not_found() {
+    let broker = RunningBroker::start(&[]);
+    let browser = Browser::of(&broker, "guest");
+    for path in [
+        "/ui/redrive?vhost=%2F",
+        "/ui/redrive?vhost=%2F&id=",
+        "/ui/queue?vhost=%2F",
+        "/ui/queue?vhost=%2F&name=",
+    ] {
+        let page = browser.get(path);
+        assert_eq!(page.status, 404, "{path}: {}", page.body);
+    }
+    let purge = browser.fill("/ui/do/purge?vhost=%2F&name=", "&sure=true");
+    assert!((400..500).contains(&purge.status), "{}", purge.body);
+}

@@ -1,5 +1,6 @@
 //! What is counted, and how fast it rises.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -50,6 +51,84 @@ const RATES: &[(&str, &str)] = &[
     ("/api/overview", "/message_stats/deliver_get"),
     ("/api/overview", "/queue_totals/messages"),
 ];
+
+/// `redeliver` counted what consumers gave back, the vhost's also what they let die: 5 in the queue, 10 in the
+/// vhost, and nothing had been delivered twice.
+#[test]
+fn redeliveries_are_deliveries_of_what_a_consumer_had_before_in_queue_vhost_and_overview_alike() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put("/api/queues/%2F/q", &json!({}));
+    for _ in 0..3 {
+        api.publish("q", "a message");
+    }
+    let get = |count: u64, mode: &str| {
+        let body = json!({ "count": count, "ackmode": mode, "encoding": "auto" });
+        assert_eq!(api.ask("POST", "/api/queues/%2F/q/get", &body).0, 200);
+    };
+    let check = |delivered: u64, redelivered: u64| {
+        for place in ["/api/queues/%2F/q", "/api/vhosts/%2F", "/api/overview"] {
+            let stats = &api.get(place)["message_stats"];
+            assert_eq!(stats["deliver_get"], delivered, "{place}");
+            assert_eq!(stats["redeliver"], redelivered, "{place}");
+        }
+    };
+    get(2, "ack_requeue_true");
+    check(2, 0);
+    get(2, "reject_requeue_false");
+    check(4, 2);
+    get(1, "ack_requeue_false");
+    check(5, 2);
+}
+
+/// The deletion of a vhost took its counts out of the sums of all: Prometheus took that for a restart, and the
+/// whole sum for what had come since.
+#[test]
+fn counters_of_all_vhosts_together_do_not_fall_when_a_vhost_is_deleted() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put("/api/vhosts/v", &json!({}));
+    let all = json!({ "configure": ".*", "write": ".*", "read": ".*" });
+    api.put("/api/permissions/v/guest", &all);
+    api.put("/api/queues/v/q", &json!({}));
+    let message = json!({
+        "properties": {}, "routing_key": "q", "payload": "x", "payload_encoding": "string"
+    });
+    for _ in 0..3 {
+        let place = "/api/exchanges/v/amq.default/publish";
+        assert_eq!(api.ask("POST", place, &message).0, 200);
+    }
+    for mode in ["ack_requeue_false", "reject_requeue_false"] {
+        let take = json!({ "count": 1, "encoding": "auto", "ackmode": mode });
+        assert_eq!(api.ask("POST", "/api/queues/v/q/get", &take).0, 200);
+    }
+    let counters = || {
+        let (_, text) = api.send("GET", "/metrics/rabbitmq", "");
+        let lines = text.lines().filter(|line| line.contains("_total"));
+        let samples = lines.filter_map(|line| line.rsplit_once(' '));
+        let read = |(name, value): (&str, &str)| Some((name.to_owned(), value.parse().ok()?));
+        samples.filter_map(read).collect::<BTreeMap<String, u64>>()
+    };
+    let before = counters();
+    assert_eq!(api.ask("DELETE", "/api/vhosts/v", &json!(null)).0, 204);
+    let after = counters();
+    for (name, count) in &before {
+        assert!(
+            after[name] >= *count,
+            "{name}: {count}, then {}",
+            after[name]
+        );
+    }
+    let global = |name: &str| {
+        let begin = format!("rabbitmq_global_messages_{name}_total");
+        let found = after.iter().find(|(name, _)| name.starts_with(&begin));
+        found.map(|(_, count)| *count)
+    };
+    assert_eq!(global("received"), Some(3));
+    assert_eq!(global("delivered"), Some(2));
+    assert_eq!(global("dead_lettered_rejected"), Some(1));
+    assert_eq!(after["rabbitmq_queues_deleted_total"], 1);
+}
 
 #[test]
 fn queues_that_come_and_go_are_counted_also_in_a_vhost_that_is_gone() {

@@ -470,6 +470,9 @@ fn a_dry_run_ends_where_the_redrive_would_by_its_max() {
         api.publish("work", &number.to_string());
     }
     reject(&api, 5);
+    // It told of one that would be moved.
+    let none = dry_run(&api, &json!({"queue": "dlq", "max": 0}));
+    assert_eq!((&none["left"], &none["targets"]), (&json!(5), &json!([])));
     let body = json!({"queue": "dlq", "max": 2});
     let dry = dry_run(&api, &body);
     assert_eq!(dry["targets"][0]["messages"], 2, "{dry}");

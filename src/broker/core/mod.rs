@@ -81,7 +81,7 @@ use self::routed::Routed;
 use self::topology::PolicyPass;
 use self::work::Work;
 use super::arguments::OnUndeliverable;
-use super::counters::{Counters, QueueChurn};
+use super::counters::Counters;
 use super::event::{EventNumbers, EventWriter};
 use super::policy::Policies;
 use super::queue::{BLOCK_SHIFT_MAX, DeferredFree, Queue};
@@ -367,12 +367,11 @@ impl Core {
         &self.counters
     }
 
-    /// Declarations and deletions of queues, as if those that exist were deleted now.
-    pub fn queue_churn_at_end(&self) -> QueueChurn {
-        QueueChurn {
-            deleted: self.counters.queues.deleted + self.names.len() as u64,
-            ..self.counters.queues
-        }
+    /// The counters, as if the queues that exist were deleted now.
+    pub fn counters_at_end(&self) -> Counters {
+        let mut counters = self.counters.clone();
+        counters.queues.deleted += self.names.len() as u64;
+        counters
     }
 
     /// Whether an alarm is in effect, so that publishers get no credit.

@@ -152,7 +152,8 @@ impl Job {
         };
         Self {
             told: (kept.counts, kept.cursor),
-            told_state: None,
+            // What is over was told in the record that says so.
+            told_state: kept.state.is_over().then_some((kept.state, kept.cause)),
             rights,
             finder: Finder::default(),
             is_scheduled: false,

@@ -427,6 +427,7 @@ impl Assigning<'_> {
                 queue.consumers.served(ready);
                 queue.counters.delivered += 1;
                 self.counters.delivered += 1;
+                queue.counters.redelivered += u64::from(redelivered);
                 self.counters.redelivered += u64::from(redelivered);
             } else {
                 match refusal {
@@ -501,7 +502,7 @@ impl Assigning<'_> {
             delivery.suspect = note_selected(queue, position, (connection, consumer, holder));
             self.has_freed |= queue.selecting.has_news();
         }
-        self.counters.redelivered += u64::from(delivery.acquired > 0);
+        let redelivered = u64::from(delivery.acquired > 0);
         let effect = match &mut taker.recovery {
             None => Effect::Deliver(delivery),
             Some(terms) => terms.send(delivery, of, self.recorder),
@@ -509,6 +510,8 @@ impl Assigning<'_> {
         turn.effects.outgoing.push((connection, effect));
         queue.counters.delivered += 1;
         self.counters.delivered += 1;
+        queue.counters.redelivered += redelivered;
+        self.counters.redelivered += redelivered;
         let to = (holder, Stamp::of(turn.now.mono));
         if !queue.messages.acquire(position, to, |_| true) {
             invariant!(fatal, "a message that is delivered was ready");

@@ -364,7 +364,6 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return invariant!(broken, "a message comes back to a queue that is there");
         };
-        queue.counters.returned += 1;
         let Some(slot) = queue.messages.slot_mut(position) else {
             invariant!(fatal, "a message that comes back is in memory");
         };

@@ -1,6 +1,7 @@
 //! Paths of the API: segments, their percent-encoded text, and their description.
 
 use crate::base::Name;
+use crate::cli::output::printable;
 
 /// The kind of object for the first segment of a path.
 const KINDS: &[(&str, &str)] = &[
@@ -95,7 +96,8 @@ impl Path {
 
     /// The object of the path in words: `policy 'DLX' in vhost '/'`.
     pub(super) fn in_words(&self) -> String {
-        let parts: Vec<&str> = self.segments.iter().map(String::as_str).collect();
+        let parts: Vec<String> = self.segments.iter().map(|part| printable(part)).collect();
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let kind = |plural: &str| {
             let found = KINDS.iter().find(|(known, _)| *known == plural);
             found.map(|(_, singular)| *singular)
@@ -161,6 +163,12 @@ mod tests {
             "queue 'q' in vhost 'v'",
         );
         check(&["queues", "v"], "queues/v", "vhost 'v'");
+        // It was printed as it is, and steered the terminal.
+        check(
+            &["queues", "v", "\u{1b}[31m\nq"],
+            "queues/v/%1B%5B31m%0Aq",
+            "queue '\\u{1b}[31m\\nq' in vhost 'v'",
+        );
         check(&["overview"], "overview", "/api/overview");
         check(
             &["permissions", "/", "u"],

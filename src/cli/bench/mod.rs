@@ -91,15 +91,15 @@ impl BenchError {
 
 /// The `bench` command with its options.
 pub(super) fn command() -> Command {
-    let command = Command::new("bench")
+    // The options bring a description of their own along.
+    BenchOptions::augment_args(Command::new("bench"))
         .about("Loads a broker over AMQP 1.0 and measures it")
         .long_about(
             "Loads a broker over AMQP 1.0 and measures it.\n\n\
              It declares its own queues through /management and deletes them afterwards; a broker \
              without that node can be loaded with --no-declare and --queue-address. The rate \
              counts until the last message has arrived and the last publish is confirmed.",
-        );
-    BenchOptions::augment_args(command)
+        )
 }
 
 /// Makes one run and prints its report.

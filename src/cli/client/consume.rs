@@ -20,7 +20,7 @@ use super::{ClientConnection, Login, link_state, receiver_attach, refused, wires
 use crate::cli::api::Settings;
 use crate::cli::deaths::{Death, Folded, journey};
 use crate::cli::exit::{Failure, FailureKind};
-use crate::cli::output::{Output, print, printable};
+use crate::cli::output::{Output, print, print_data, printable, printable_json};
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &[&str] = &[
@@ -245,7 +245,7 @@ fn show(
 ) -> Result<(), Failure> {
     let shown = as_json(message);
     if out.is_json() {
-        return print(&format!("{shown}\n"));
+        return print(&format!("{}\n", printable_json(&shown.to_string())));
     }
     let body = match shown.get("body") {
         Some(Json::String(text)) => text.clone(),
@@ -253,7 +253,7 @@ fn show(
         None => String::new(),
     };
     if out.is_quiet() {
-        return print(&format!("{body}\n"));
+        return print_data(&format!("{body}\n"));
     }
     let mut text = format!("message {number}\n");
     for (name, fields) in shown.as_object().into_iter().flatten() {

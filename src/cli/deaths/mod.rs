@@ -9,7 +9,7 @@ mod body;
 mod redrives;
 mod story;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use serde_json::{Value, json};
 
 use super::api::{Api, Path};
@@ -37,7 +37,7 @@ pub(super) struct Deaths {
     /// Name of the queue, usually one that dead letters go to
     queue: String,
     /// How many messages at most, from the front
-    #[arg(short = 'c', long, default_value_t = 50)]
+    #[arg(short = 'c', long, default_value_t = 50, value_parser = value_parser!(u64).range(1..))]
     count: u64,
     /// Bytes of each body to show
     #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES)]

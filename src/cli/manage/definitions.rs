@@ -101,7 +101,7 @@ impl Task for ExportDefinitions {
         }
         let text = format!("{definitions:#}\n");
         if is_standard(&self.file) || is_standard_output(&self.file) {
-            return output::print(&text);
+            return output::print(&output::printable_json(&text));
         }
         let file = self.file.display();
         write(&self.file, &text).map_err(|error| {

@@ -108,6 +108,7 @@ pub(super) const LISTINGS: &[Listing] = &[
             "outcome.died_again",
             "outcome.outstanding",
             "counts.left",
+            "outcome.gone",
         ],
         example: "list_redrives --all-vhosts",
     },

@@ -9,7 +9,7 @@ use super::status::Status;
 use super::{Task, confirm};
 use crate::cli::api::{Api, Path};
 use crate::cli::exit::{Failure, FailureKind};
-use crate::cli::output::{self, Output};
+use crate::cli::output::{self, Output, printable};
 
 /// Shows the version of this program; 'status' has the broker's
 #[derive(Args)]
@@ -24,7 +24,9 @@ pub(super) struct Environment {}
 pub(super) struct SetLogLevel {
     /// One of off, error, warn, info, debug and trace, or levels by module with commas between; the words of
     /// RabbitMQ (warning, critical, none) are understood
-    level: String,
+    ///
+    /// Without it the level is shown.
+    level: Option<String>,
 }
 
 /// Shows all that whoever is asked for help wants to know: state, settings, and every list
@@ -85,13 +87,22 @@ impl Task for Environment {
 impl Task for SetLogLevel {
     const NAME: &'static str = "set_log_level";
     const EXAMPLES: &'static [&'static str] = &[
+        "set_log_level",
         "set_log_level debug",
         "set_log_level info,coroner::server=debug",
     ];
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
-        let level = &self.level;
-        let answer = api.put(&Path::of(&["log-level"]), &json!({ "level": level }))?;
+        let path = Path::of(&["log-level"]);
+        let Some(level) = &self.level else {
+            let answer = api.get(&path)?;
+            if out.is_json() {
+                return output::print_json(&answer);
+            }
+            let level = answer.get("level").and_then(Value::as_str);
+            return output::print(&format!("{}\n", printable(level.unwrap_or_default())));
+        };
+        let answer = api.put(&path, &json!({ "level": level }))?;
         confirm(out, &answer, format_args!("the log level is '{level}' now"))
     }
 }

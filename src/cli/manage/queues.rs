@@ -66,18 +66,7 @@ impl Task for RetryDelayed {
         let answer = api.post(&path, &body)?;
         let retried = answer.get("retried").and_then(Value::as_u64);
         let retried = retried.unwrap_or_default();
-        confirm(
-            out,
-            &answer,
-            format_args!(
-                "{retried} delayed {} of queue '{queue}' in vhost '{vhost}' ready now",
-                if retried == 1 {
-                    "message is"
-                } else {
-                    "messages are"
-                },
-            ),
-        )
+        confirm(out, &answer, told_retried(retried, queue, vhost))
     }
 }
 
@@ -127,4 +116,28 @@ pub(super) fn run_purge_group(matches: &ArgMatches, api: &Api, out: Output) -> R
     let task =
         PurgeQueue::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?;
     task.run(api, out)
+}
+
+/// How many delayed messages are ready now.
+fn told_retried(retried: u64, queue: &str, vhost: &str) -> String {
+    let (messages, are) = if retried == 1 {
+        ("message", "is")
+    } else {
+        ("messages", "are")
+    };
+    format!("{retried} delayed {messages} of queue '{queue}' in vhost '{vhost}' {are} ready now")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told_retried;
+
+    /// It said "10 delayed messages are of queue 'orders' ...", other than docs/DELAYS.md.
+    #[test]
+    fn retried_messages_are_told_as_the_documentation_shows() {
+        let told = told_retried(10, "orders", "/");
+        assert!(include_str!("../../../docs/DELAYS.md").contains(&format!("\n{told}\n")));
+        let one = "1 delayed message of queue 'q' in vhost 'v' is ready now";
+        assert_eq!(told_retried(1, "q", "v"), one);
+    }
 }

@@ -5,8 +5,9 @@
 
 mod pick;
 mod table;
+mod width;
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
@@ -139,11 +140,11 @@ impl Output {
 
     fn rows(self, format: Format, headings: &[&str], rows: &[Vec<Value>]) -> Result<(), Failure> {
         let headings = Some(headings).filter(|_| self.has_headings);
-        print(&match format {
-            Format::Csv => table::separated(headings, rows, table::Separator::Comma),
-            Format::Tsv => table::separated(headings, rows, table::Separator::Tab),
-            Format::Table | Format::Json => table::aligned(headings, rows),
-        })
+        match format {
+            Format::Csv => print_data(&table::separated(headings, rows, table::Separator::Comma)),
+            Format::Tsv => print(&table::separated(headings, rows, table::Separator::Tab)),
+            Format::Table | Format::Json => print(&table::aligned(headings, rows)),
+        }
     }
 }
 
@@ -187,7 +188,32 @@ fn steers(character: char) -> bool {
 
 /// Prints a JSON value.
 pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
-    print(&format!("{value:#}\n"))
+    print(&format!("{}\n", printable_json(&format!("{value:#}"))))
+}
+
+/// JSON with the same values, in which what would steer a terminal is written as an escape: serde writes
+/// ASCII's controls so, but neither those beyond nor marks of direction.
+pub(super) fn printable_json(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        // Controls of ASCII stand between values alone: ends of lines.
+        if steers(character) && (!character.is_ascii() || character == '\u{7f}') {
+            // Writing to a string cannot fail.
+            let _ = write!(safe, "\\u{:04x}", u32::from(character));
+        } else {
+            safe.push(character);
+        }
+    }
+    safe
+}
+
+/// Prints data for programs as they are; on a terminal without what would steer it.
+pub(super) fn print_data(text: &str) -> Result<(), Failure> {
+    if std::io::stdout().is_terminal() {
+        print(&printable_lines(text))
+    } else {
+        print(text)
+    }
 }
 
 /// Prints a text as it is.
@@ -213,5 +239,14 @@ mod tests {
         check("a\nb\tc", "a\\nb\\tc");
         check("a\u{202e}b", "a\\u{202e}b");
         assert_eq!(printable_lines("a\nb\r"), "a\nb\\r");
+    }
+
+    /// `--format json` printed U+009B, which many terminals read as the begin of a command.
+    #[test]
+    fn json_that_is_printed_has_the_same_values_and_nothing_that_steers_a_terminal() {
+        let value = serde_json::json!({"a\u{9b}31m": "\u{7f}\u{202e}\u{1b}[2J\n\u{e9}"});
+        let text = printable_json(&format!("{value:#}"));
+        assert!(text.chars().all(|c| c == '\n' || !steers(c)), "{text:?}");
+        assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(value));
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::printable;
+use super::width::width;
 
 /// Spaces between columns.
 const GAP: &str = "  ";
@@ -22,15 +23,15 @@ pub(super) fn aligned(headings: Option<&[&str]>, rows: &[Vec<Value>]) -> String 
     let cells = rows.iter().map(|row| row.iter().map(cell).collect());
     let lines: Vec<Vec<String>> = heading.into_iter().chain(cells).collect();
     let count = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
+    let widest = |column: usize| {
         let texts = lines.iter().filter_map(|line| line.get(column));
-        texts.map(|text| text.chars().count()).max().unwrap_or(0)
+        texts.map(|text| width(text)).max().unwrap_or(0)
     };
     let is_number = |column: usize| {
         let mut values = rows.iter().filter_map(|row| row.get(column));
         !rows.is_empty() && values.all(|value| value.is_number() || value.is_null())
     };
-    let shapes: Vec<(usize, bool)> = (0..count).map(|at| (width(at), is_number(at))).collect();
+    let shapes: Vec<(usize, bool)> = (0..count).map(|at| (widest(at), is_number(at))).collect();
     let mut text = String::new();
     for line in &lines {
         let padded: Vec<String> = line.iter().zip(&shapes).map(padded).collect();
@@ -40,11 +41,12 @@ pub(super) fn aligned(headings: Option<&[&str]>, rows: &[Vec<Value>]) -> String 
     text
 }
 
-fn padded((text, &(width, is_number)): (&String, &(usize, bool))) -> String {
+fn padded((text, &(widest, is_number)): (&String, &(usize, bool))) -> String {
+    let room = " ".repeat(widest.saturating_sub(width(text)));
     if is_number {
-        format!("{text:>width$}")
+        room + text
     } else {
-        format!("{text:<width$}")
+        format!("{text}{room}")
     }
 }
 
@@ -117,6 +119,14 @@ mod tests {
         let expected =
             "name     messages  more\na,\"b            5  x,y\n\\u{1b}c      1000  {\"k\":1}\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn columns_stay_aligned_behind_wide_characters_and_combining_marks() {
+        let rows = ["\u{65e5}\u{672c}", "e\u{301}t\u{e9}", "abcd"];
+        let rows: Vec<_> = rows.map(|name| vec![json!(name), json!("x")]).to_vec();
+        let text = aligned(None, &rows);
+        assert_eq!(text, "\u{65e5}\u{672c}  x\ne\u{301}t\u{e9}   x\nabcd  x\n");
     }
 
     #[test]

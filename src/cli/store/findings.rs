@@ -4,6 +4,8 @@ use std::fmt::{Arguments, Display, Write};
 
 use serde::Serialize;
 
+use crate::cli::output::printable;
+
 /// Damage that is listed one by one; the rest is a number.
 const TOLD_MAX: usize = 100;
 
@@ -267,9 +269,10 @@ struct Lines {
 }
 
 impl Lines {
+    /// Adds a line, without what would steer a terminal: it repeats names.
     fn add(&mut self, line: Arguments<'_>) {
         // Writing to a string cannot fail.
-        let _ = writeln!(self.text, "{line}");
+        let _ = writeln!(self.text, "{}", printable(&line.to_string()));
     }
 
     fn vhost(&mut self, vhost: &Vhost) {
@@ -291,5 +294,18 @@ impl Lines {
                 vhost.name, queue.name, queue.messages, queue.messages_dead_pending
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lines;
+
+    /// `coroner store info` printed names of queues as they are.
+    #[test]
+    fn names_in_findings_steer_no_terminal_and_begin_no_line() {
+        let mut lines = Lines::default();
+        lines.add(format_args!("queue {}", "\u{1b}[31m\u{202e}\nq"));
+        assert_eq!(lines.text, "queue \\u{1b}[31m\\u{202e}\\nq\n");
     }
 }

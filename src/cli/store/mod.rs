@@ -99,7 +99,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     };
     let format = matches.get_one::<String>("format");
     let text = match format.map(String::as_str) {
-        Some("json") => findings.json(),
+        Some("json") => output::printable_json(&findings.json()),
         _ if is_check => findings.check(),
         _ => findings.info(),
     };

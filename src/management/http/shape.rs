@@ -47,30 +47,7 @@ const EXCHANGE: &[Field] = &[
     ("arguments", "object"),
     ("message_stats", "object"),
 ];
-const QUEUE: &[Field] = &[
-    ("name", "string"),
-    ("vhost", "string"),
-    ("node", "string"),
-    ("type", "string"),
-    ("state", "string"),
-    ("durable", "boolean"),
-    ("auto_delete", "boolean"),
-    ("exclusive", "boolean"),
-    ("arguments", "object"),
-    ("consumers", "integer"),
-    ("messages", "integer"),
-    ("messages_ready", "integer"),
-    ("messages_unacknowledged", "integer"),
-    ("messages_dead_pending", "integer"),
-    ("messages_delayed", "integer"),
-    ("delayed_retry", "string"),
-    ("message_bytes", "integer"),
-    ("memory", "integer"),
-    ("effective_policy_definition", "object"),
-    ("message_stats", "object"),
-    ("dead_letters", "object"),
-];
-/// A queue by itself.
+/// A queue by itself; the last two are not told of it in listings.
 const QUEUE_ALONE: &[Field] = &[
     ("name", "string"),
     ("vhost", "string"),
@@ -96,6 +73,11 @@ const QUEUE_ALONE: &[Field] = &[
     ("consumer_details", "array"),
     ("settings", "array"),
 ];
+/// A queue in a listing.
+const QUEUE: &[Field] = match QUEUE_ALONE.split_last_chunk::<2>() {
+    Some((listed, _)) => listed,
+    None => &[],
+};
 const POLICY: &[Field] = &[
     ("vhost", "string"),
     ("name", "string"),
@@ -483,7 +465,7 @@ impl Endpoint {
                 ("if-unused", "true: only without consumers"),
             ],
             Self::DeleteExchange => &[("if-unused", "true: only without bindings")],
-            Self::Queue | Self::Connection | Self::Node => {
+            Self::Overview | Self::Queue | Self::Connection | Self::Node => {
                 &[("columns", "the fields that are wanted")]
             }
             _ => match self.answer(Method::Get) {

@@ -23,7 +23,8 @@ use crate::base::{
     ConnectionId, Gauge, HoldBudget, Lsn, Meter, Millis, Name, Now, Seed, Signal, Table,
 };
 use crate::broker::{
-    Command, Core, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot, UpkeepCommand,
+    Command, Core, Counters, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot,
+    UpkeepCommand,
 };
 use crate::gateway::Batch;
 use crate::management::samples::VhostSample;
@@ -527,9 +528,9 @@ impl<D: Disk> Vhost<D> {
         self.state.lock().core.counters().queues
     }
 
-    /// The same, as if the queues that exist were deleted now.
-    pub(crate) fn queue_churn_at_end(&self) -> QueueChurn {
-        self.state.lock().core.queue_churn_at_end()
+    /// What was counted, as if the queues that exist were deleted now.
+    pub(crate) fn counters_at_end(&self) -> Counters {
+        self.state.lock().core.counters_at_end()
     }
 
     pub(crate) fn stats(&self) -> VhostStats {

@@ -29,7 +29,6 @@ fn dead() -> Message {
 }
 
 #[rstest]
-#[case::nothing("reason", texts(&[]), true)]
 #[case::reason("reason", texts(&["expired", "rejected"]), true)]
 #[case::earlier_reason("reason", texts(&["expired"]), false)]
 #[case::queue("queue", texts(&["orders"]), true)]

@@ -358,7 +358,7 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         | Endpoint::Extensions
         | Endpoint::Channels
         | Endpoint::VhostChannels
-        | Endpoint::ConnectionChannels => Ok(Reply::Json(json!([]))),
+        | Endpoint::ConnectionChannels => listings::none(&call),
         Endpoint::Connections | Endpoint::UserConnections | Endpoint::VhostConnections => {
             connections::list(&call).await
         }

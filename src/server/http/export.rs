@@ -12,6 +12,7 @@ use super::scan::may_ask_for_users;
 use crate::base::limits::SCAN_SLICE;
 use crate::management::http::{Failure, filter_of_query};
 use crate::server::exporting::write_line;
+use crate::server::streams::StreamPlace;
 
 /// Bytes that are handed to the connection at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -49,8 +50,7 @@ pub(super) fn export(call: &Call<'_>) -> Result<Reply, Failure> {
                 }
             }
         };
-        lines.end(is_whole);
-        drop(place_taken);
+        lines.end(is_whole, place_taken);
     });
     Ok(Reply::Lines(body))
 }
@@ -70,14 +70,16 @@ impl Lines {
     }
 
     /// Ends the lines. If they are not complete, the connection is ended without their end, so that
-    /// the client cannot take a part for the whole.
-    fn end(mut self, is_whole: bool) {
+    /// the client cannot take a part for the whole. The place is free before the client sees the end: it may ask
+    /// for the next export at once.
+    fn end(mut self, is_whole: bool, place: StreamPlace) {
         if is_whole {
             let _ = self.hand_over();
         } else {
             // The client may have gone away.
             let _ = self.chunks.blocking_send(None);
         }
+        drop(place);
     }
 
     fn hand_over(&mut self) -> std::io::Result<()> {

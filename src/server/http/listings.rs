@@ -96,6 +96,13 @@ pub(super) fn listed(
     all.reply()
 }
 
+/// The answer with a listing of what this broker never has: a page without items, if one is asked for.
+pub(super) fn none(call: &Call<'_>) -> Result<Reply, Failure> {
+    Listing::parse(&call.query)?
+        .answer(Vec::new())
+        .map(Reply::Json)
+}
+
 /// Totals over the queues of a vhost.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Totals {
@@ -107,7 +114,7 @@ pub(super) struct Totals {
 
 /// `GET /api/overview`.
 pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
-    let vhosts = call.visible_vhosts();
+    let (listing, vhosts) = (Listing::parse(&call.query)?, call.visible_vhosts());
     let totals = aside(move || overview_totals(&vhosts).map_err(failed)).await?;
     let shared = call.shared;
     let listeners = shared.addresses.listeners();
@@ -134,7 +141,7 @@ pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
         has_rates: shared.live.read().collect_statistics_interval.ms > 0,
         listeners: call.identity.is_monitor().then_some(&*listeners),
     };
-    Ok(Reply::Json(overview.json()))
+    Ok(Reply::Json(listing.project(overview.json())))
 }
 
 fn overview_totals(vhosts: &[Arc<Vhost>]) -> Result<Totals, Failed> {

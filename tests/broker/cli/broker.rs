@@ -228,6 +228,19 @@ fn lines_are_messages_and_released_ones_stay() {
     assert_eq!(output.status.code(), Some(75), "none is left");
 }
 
+/// A body with U+009B, which many terminals read as the begin of a command, was printed as it is.
+#[test]
+fn a_message_consumed_as_json_is_the_same_and_does_not_steer_a_terminal() {
+    let bench = Bench::start();
+    bench.managed(&["declare", "queue", "name=q"]);
+    let body = "a\u{9b}31mb\u{202e}c";
+    bench.talked(&["publish", "--queue", "q", body], "");
+    let printed = bench.consumed("q", "1", &["--format", "json"]);
+    assert!(!printed.contains(['\u{9b}', '\u{202e}']), "{printed}");
+    let message: Value = serde_json::from_str(&printed).expect("JSON");
+    assert_eq!(message["body"], body);
+}
+
 #[test]
 fn a_policy_set_from_the_command_line_dead_letters() {
     let bench = Bench::start();

@@ -35,6 +35,11 @@ const ANSWERS: &[Answer] = &[
         r#"{"error":"not_authorised","reason":"User can not be found in this virtual host"}"#,
     ),
     (
+        "GET /api/policies/v%1B%5B31m",
+        404,
+        r#"{"error":"Object Not Found","reason":"Not Found"}"#,
+    ),
+    (
         "GET /api/policies/vwhy",
         404,
         r#"{"error":"Object Not Found","reason":"there is no node 'n'"}"#,
@@ -72,6 +77,7 @@ fn run(arguments: &[&str]) -> Output {
 #[case(&["list_policies", "-p", "v401"], 77, "--username and --password")]
 #[case(&["list_policies", "-p", "v403"], 77, "Not administrator")]
 #[case(&["list_policies", "-p", "v404"], 66, "there is no vhost 'v404'")]
+#[case(&["list_policies", "-p", "v\u{1b}[31m"], 66, r": there is no vhost 'v\u{1b}[31m'")]
 #[case(&["list_policies", "-p", "vright"], 77, ": User can not be found in this virtual host\n  the user may")]
 #[case(&["list_policies", "-p", "vwhy"], 66, ": there is no node 'n'\n")]
 #[case(&["list_policies", "-p", "v500"], 70, "it failed: <html>")]
@@ -79,6 +85,7 @@ fn run(arguments: &[&str]) -> Output {
 #[case(&["delete_queue", ""], 64, "the name of the queue is empty")]
 #[case(&["delete_user", ""], 64, "the name of the user is empty")]
 #[case(&["declare", "queue", "name="], 64, "the name of the queue is empty")]
+#[case(&["deaths", "q", "--count", "0"], 64, "invalid value '0' for '--count <COUNT>'")]
 #[case(&["set_vhost_limits", "{}"], 65, "names no limit: nothing was set")]
 #[case(&["set_user_limits", "u", "{}"], 65, "names no limit: nothing was set")]
 #[case(&["import_messages", "gone", "/dev/null"], 66, ": there is no queue 'gone' in vhost '/' (queue_not_found)\n")]

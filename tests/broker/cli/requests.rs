@@ -183,6 +183,7 @@ fn commands_about_users_send_these_requests(
 )]
 #[case(&["clear_global_parameter", "n"], &["DELETE /api/global-parameters/n"])]
 #[case(&["list_global_parameters"], &["GET /api/global-parameters"])]
+#[case(&["set_log_level"], &["GET /api/log-level"])]
 #[case(&["set_log_level", "debug"], &[r#"PUT /api/log-level {"level":"debug"}"#])]
 #[case(&["environment"], &["GET /api/environment"])]
 #[case(&["version"], &[])]

@@ -355,6 +355,10 @@ impl Core {
             Some((delivery, _)) => {
                 self.counters.redelivered += 1;
                 self.counters.delivered += 1;
+                if let Some(queue) = self.queues.get_mut(&queue) {
+                    queue.counters.redelivered += 1;
+                    queue.counters.delivered += 1;
+                }
                 match &consumer.recovery {
                     Some(terms) => terms.send_again(delivery),
                     None => Effect::Deliver(delivery),

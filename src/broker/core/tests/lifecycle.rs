@@ -67,7 +67,7 @@ fn queues_are_counted_as_they_are_declared_created_and_deleted() {
         deleted: 2,
         ..churn
     };
-    assert_eq!(s.core.queue_churn_at_end(), at_end);
+    assert_eq!(s.core.counters_at_end().queues, at_end);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use super::redrive::{begin, job, kill, restored, shop, spec};
 use super::scenario::{CONNECTION, Draft, Scenario, draft, number, text};
 use crate::base::{Lsn, Name, Position, Seed};
+use crate::broker::event::{EventKind, VhostEvent};
 use crate::broker::redrive::{RedriveFact, RedriveOutcome, RedriveSpec, RedriveTarget, RedrivenTo};
 use crate::broker::*;
 use crate::wire::Value;
@@ -113,6 +114,26 @@ fn of_a_purged_queue_only_what_consumers_hold_is_outstanding() {
     }));
     assert!(matches!(deleted, Reply::QueueDeleted { .. }), "{deleted:?}");
     assert_eq!(outcome(&s), (2, 0, 0, 8));
+}
+
+/// Each start told of every redrive that was over, as if it had ended then: readers of events, and whoever had
+/// bound a queue to them, got each twice.
+#[test]
+fn the_end_of_a_redrive_is_told_once_also_across_restarts() {
+    let mut s = shop();
+    kill(&mut s, &["a", "b"]);
+    s.queue("held", &[]);
+    move_to_held(&mut s);
+    let is_end = |event: &VhostEvent| match &event.kind {
+        EventKind::Redrive(news) => news.state.is_over(),
+        _ => false,
+    };
+    assert_eq!(s.events.iter().filter(|event| is_end(event)).count(), 1);
+    let mut next = Scenario::new();
+    next.core = restored(&s.records, &s);
+    next.now = s.now;
+    next.pass(1_000);
+    assert!(next.events.is_empty(), "{:?}", next.events);
 }
 
 /// What the journal does not keep is gone with the broker, and so is its place among the outstanding.

@@ -8,8 +8,7 @@ use crate::management::http::{Query, filter_json, filter_of_json, filter_of_quer
 fn a_filter_in_json_is_written_as_it_was_read() {
     let given = json!({
         "reason": ["rejected"], "queue": ["orders"], "condition": ["app:timeout"],
-        "group": ["1:9c2e41aa"], "container": [], "user": [], "cause": [], "exchange": [],
-        "routing_key": [], "message_id": [], "position": [17, "18446744073709551615"],
+        "group": ["1:9c2e41aa"], "container": null, "position": [17, "18446744073709551615"],
         "died_after": 1_763_740_800_000_i64, "died_before": null, "redriven": false,
         "selector": "JMSPriority > 4 AND kind = 'late'", "body_contains": "4711"
     });
@@ -24,6 +23,25 @@ fn a_filter_in_json_is_written_as_it_was_read() {
     assert_eq!(written, expected);
     assert_eq!(filter_of_json(&written).unwrap(), filter);
     assert!(filter_of_json(&Json::Null).unwrap().is_empty());
+}
+
+/// It counted as a part that is not given: a script whose list of positions came out empty discarded the
+/// whole queue.
+#[test]
+fn an_empty_list_of_values_is_refused_instead_of_meaning_all_messages() {
+    for part in [
+        "reason",
+        "queue",
+        "group",
+        "cause",
+        "message_id",
+        "position",
+    ] {
+        let failure = filter_of_json(&json!({ part: [] })).unwrap_err();
+        assert_eq!(failure.status, 400, "{part}");
+        let expect = format!("the filter's '{part}' is an empty list");
+        assert!(failure.reason.starts_with(&expect), "{failure:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use crate::management::http::{Endpoint, Method, Query, RouteMatch, find, routes};
+use crate::management::http::{Answer, Endpoint, Method, Query, RouteMatch, find, routes};
 
 #[test]
 fn a_route_is_found_by_method_and_path() {
@@ -34,6 +34,19 @@ fn no_route_stands_in_the_table_twice() {
         );
         assert!(!route.summary.is_empty(), "{}", route.path);
     }
+}
+
+#[test]
+fn a_queue_by_itself_is_described_as_one_of_a_listing_and_with_two_fields_more() {
+    let (Answer::List(listed), Answer::Object(alone)) = (
+        Endpoint::Queues.answer(Method::Get),
+        Endpoint::Queue.answer(Method::Get),
+    ) else {
+        panic!("no list, or no object");
+    };
+    let (same, more) = alone.split_at(listed.len());
+    assert_eq!(same, listed);
+    assert_eq!(more, [("consumer_details", "array"), ("settings", "array")]);
 }
 
 #[test]

@@ -184,8 +184,16 @@ impl<'a> Visit<'a> {
         Text::new(self.query.get(name).unwrap_or_default())
     }
 
-    /// Asks a route.
+    /// Asks a route. A path that ends without a name would lead to the list of all.
     pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Reply, Failure> {
+        if asked.path.ends_with('/') {
+            return Err(match asked.method {
+                Method::Get => Failure::not_found(),
+                Method::Put | Method::Post | Method::Delete => {
+                    Failure::bad_request("a name is missing")
+                }
+            });
+        }
         // The tags are looked at by the route.
         ask(self.shared, (self.identity(), self.peer), asked).await
     }
