@@ -31,7 +31,8 @@ pub struct Report {
     pub silenced: usize,
     /// Findings beyond the worst 10,000 of each vhost.
     pub left_out: usize,
-    /// Items of the definitions that could not be looked at.
+    /// Items of the definitions that could not be looked at, and parts of vhosts that it takes too long to
+    /// look at.
     pub not_read: Vec<NotRead>,
 }
 
@@ -107,6 +108,7 @@ impl Report {
             let found = lint(sandbox, target, &topology.silences);
             report.silenced += found.silenced;
             report.left_out += found.left_out;
+            report.not_read.extend(found.not_looked_at);
             let its = found.findings.into_iter();
             report
                 .findings

@@ -1,7 +1,9 @@
 //! Each rule, on the smallest topology that breaks it; and what is not found where all is well.
 
 mod behind;
+mod bounds;
 mod graph;
+mod known;
 mod projects;
 mod strangers;
 mod worlds;
@@ -24,16 +26,16 @@ fn looked(definitions: &Json, target: Target) -> Json {
     clippy::needless_pass_by_value,
     reason = "the callers write it in place"
 )]
-fn queue(name: &str, arguments: Json) -> Json {
+pub(super) fn queue(name: &str, arguments: Json) -> Json {
     json!({"name": name, "vhost": "/", "durable": true, "auto_delete": false, "arguments": arguments})
 }
 
-fn exchange(name: &str, kind: &str) -> Json {
+pub(super) fn exchange(name: &str, kind: &str) -> Json {
     json!({"name": name, "vhost": "/", "type": kind, "durable": true, "auto_delete": false,
         "internal": false, "arguments": {}})
 }
 
-fn binding(source: &str, queue: &str, key: &str) -> Json {
+pub(super) fn binding(source: &str, queue: &str, key: &str) -> Json {
     json!({"source": source, "vhost": "/", "destination": queue, "destination_type": "queue",
         "routing_key": key, "arguments": {}})
 }
