@@ -633,6 +633,30 @@ fn a_sarif_report_names_rule_level_and_object() {
     );
 }
 
+/// What was not looked at stood in the text and in the JSON only, and the witness too.
+#[test]
+fn a_sarif_report_says_what_was_not_looked_at_and_what_became_of_the_witness() {
+    let definitions = json!({
+        "queues": [queue("stream", json!({"x-queue-type": "stream"})), queue("full", json!({"x-max-length": 2}))],
+    });
+    let sarif = sarif(
+        &looked(&definitions, Target::Coroner),
+        "broker.json",
+        "1.0.0",
+    );
+    let run = &sarif["runs"][0];
+    let notified = &run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"];
+    let notified = notified.as_str().unwrap();
+    assert!(
+        notified.starts_with("not looked at: queue 'stream' in vhost '/': "),
+        "{notified}"
+    );
+    let told = run["results"][0]["message"]["text"].as_str().unwrap();
+    let witness =
+        "witness: published to queue full, pushed out in full -> dropped (no_dead_letter_exchange)";
+    assert!(told.contains(witness), "{told}");
+}
+
 #[test]
 fn each_of_very_many_queues_of_a_fanout_is_known_to_get_live_messages() {
     let count = 2_000;
