@@ -577,6 +577,8 @@ pub const LINT_WORDS_COMPARED_MAX: usize = 10_000_000;
 pub const LINT_SOURCES_MAX: usize = 16;
 /// Exchanges behind a dead-letter exchange that are looked at, at most.
 pub const LINT_BEHIND_MAX: usize = 256;
+/// Steps from exchange to exchange to find those of all dead-letter exchanges of a vhost, at most.
+pub const LINT_BEHIND_STEPS_MAX: usize = 2_000_000;
 /// Arrivals of all queues of a vhost that are looked at, at most.
 pub const LINT_ARRIVALS_IN_ALL_MAX: usize = 200_000;
 /// Queues that messages with tried keys reach, in all, at most.
@@ -591,9 +593,9 @@ pub const LINT_FILLING_MAX: u64 = 1_000;
 pub const LINT_FAILURES_MAX: u32 = 1_000;
 /// Names of one kind that a finding lists, at most.
 pub const LINT_NAMES_TOLD_MAX: usize = 5;
-/// Comparisons of a name with the pattern of a policy, at most.
+/// Comparisons of names of queues and exchanges with the patterns of policies, of a vhost, at most.
 pub const LINT_MATCHES_MAX: usize = 5_000_000;
-/// Arrivals that are visited to find loops in one vhost, at most.
+/// Arrivals that are visited to find loops in one vhost, at most; and as many to tell ways back from others.
 pub const LINT_LOOP_VISITS_MAX: usize = 5_000_000;
 /// Least time between two searches for findings for metrics, in milliseconds; there is none while nothing
 /// changes.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::api::{Api, Path};
 use super::exit::{Failure, FailureKind};
-use super::lint::Definitions;
+use super::lint::{Definitions, is_not_known};
 use super::manage::Task;
 use super::output::{self, Column, Output};
 use crate::base::Name;
@@ -99,9 +99,15 @@ impl Task for Graph {
         match answered {
             Ok(Answer::Json(graph)) if form == Form::Table => table(&graph, out),
             Ok(Answer::Json(graph)) => output::print_json(&graph),
+<<<<<<< HEAD
             Ok(Answer::Text(text)) => output::print_data(&text),
             Err(failure) if failure.kind == FailureKind::NotFound => {
                 // A RabbitMQ, or there is no such queue.
+=======
+            Ok(Answer::Text(text)) => output::print(&text),
+            // Or there is no such queue.
+            Err(failure) if is_not_known(api, &failure) => {
+>>>>>>> h-lint
                 let Ok(definitions) = Definitions::of_vhost(api) else {
                     return Err(failure);
                 };

@@ -153,8 +153,7 @@ impl Definitions {
         let vhost = api.settings().vhost_given();
         let report = match api.post(&of_vhost("lint", vhost), &json) {
             Ok(report) => report,
-            // A RabbitMQ, or there is no such vhost.
-            Err(failure) if failure.kind == FailureKind::NotFound => {
+            Err(failure) if is_not_known(api, &failure) => {
                 let there = Self::of_broker(api)?;
                 let mut topology = there.topology(OnUndeliverable::Drop)?;
                 let vhost = vhost.map(Name::from);
@@ -203,6 +202,28 @@ fn names_no_vhost(json: &Value) -> bool {
     items.peek().is_some() && items.all(|item| item.get("vhost").is_none())
 }
 
+/// Whether a broker that did not answer does not know what it was asked: it is a RabbitMQ, whatever it said;
+/// or there is no such vhost, which it says again when it is asked for definitions.
+pub(super) fn is_not_known(api: &Api, failure: &Failure) -> bool {
+    match failure.kind {
+        FailureKind::NotFound | FailureKind::NoUser => true,
+        // It would have to be waited for once more.
+        FailureKind::Timeout => false,
+        FailureKind::Failed
+        | FailureKind::Usage
+        | FailureKind::Data
+        | FailureKind::Unavailable
+        | FailureKind::Software
+        | FailureKind::Output
+        | FailureKind::Protocol
+        | FailureKind::NoPermission => {
+            let overview = api.get(&Path::of(&["overview"])).unwrap_or_default();
+            overview.get("rabbitmq_version").is_some()
+                && overview.get("product_name") != Some(&Value::from("Coroner"))
+        }
+    }
+}
+
 /// The path of what is asked of all vhosts, or of one.
 fn of_vhost(name: &str, vhost: Option<&str>) -> Path {
     match vhost {
@@ -222,11 +243,13 @@ impl Lint {
             Target::Coroner => path,
             Target::Rabbitmq => path.query("for", "rabbitmq"),
         };
-        if let Some(report) = api.find(&path)? {
-            return Ok(report);
+        match api.get(&path) {
+            Ok(report) => Ok(report),
+            Err(failure) if is_not_known(api, &failure) => {
+                Definitions::of_broker(api)?.look(self.target(Target::Rabbitmq))
+            }
+            Err(failure) => Err(failure),
         }
-        // A RabbitMQ, or there is no such vhost.
-        Definitions::of_broker(api)?.look(self.target(Target::Rabbitmq))
     }
 
     fn target(&self, unless_given: Target) -> Target {

@@ -1,5 +1,6 @@
 //! Examples of keys, made from the keys of bindings.
 
+use super::budget::{Budget, Part};
 use crate::base::Name;
 use crate::broker::example_key;
 use crate::broker::exchange::ExchangeKind;
@@ -35,14 +36,10 @@ impl Example {
 
     /// A key that two topic patterns let pass, with the words that either names; none: there is no
     /// such key, or finding it takes more comparisons of words than are left.
-    pub(super) fn of_both(one: &str, other: &str, comparisons_left: &mut usize) -> Option<Self> {
+    pub(super) fn of_both(one: &str, other: &str, budget: &Budget) -> Option<Self> {
         let (a, b): (Vec<&str>, Vec<&str>) = (one.split('.').collect(), other.split('.').collect());
         let comparisons = (a.len() + 1) * (b.len() + 1);
-        let Some(left) = comparisons_left.checked_sub(comparisons) else {
-            *comparisons_left = 0;
-            return None;
-        };
-        *comparisons_left = left;
+        budget.take(Part::Words, comparisons).then_some(())?;
         let meets = Meets::compare(&a, &b);
         let (mut words, mut made_up) = (Vec::new(), false);
         let mut take = |word: &str| {
@@ -162,7 +159,7 @@ mod tests {
     fn a_key_of_two_patterns_has_the_words_that_either_names() {
         let check = |one: &str, other: &str, expected: Option<(&str, bool)>| {
             for (one, other) in [(one, other), (other, one)] {
-                let found = Example::of_both(one, other, &mut 1_000);
+                let found = Example::of_both(one, other, &Budget::default());
                 let found = found.as_ref().map(|found| (&*found.key, found.made_up));
                 assert_eq!(found, expected, "{one} and {other}");
             }
@@ -177,7 +174,8 @@ mod tests {
         check("a.*", "a", None);
         check("a.#", "b.#", None);
         check("#.a", "#.b", None);
-        assert_eq!(Example::of_both("a.b", "a.*", &mut 8), None, "too long");
+        let budget = Budget::default().with(Part::Words, 8);
+        assert_eq!(Example::of_both("a.b", "a.*", &budget), None, "too long");
     }
 
     #[test]

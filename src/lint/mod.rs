@@ -8,6 +8,7 @@
 //! Read first: [`Sandbox`], [`lint`], [`Rule`].
 
 mod behind;
+mod budget;
 mod finding;
 mod graph;
 mod keys;
@@ -31,6 +32,7 @@ pub use topology::{NotRead, PARAMETER, Topology, Unknown};
 
 use std::collections::BTreeMap;
 
+use self::budget::Budget;
 use self::map::Map;
 use self::rules::Loop;
 use crate::base::Name;
@@ -57,11 +59,23 @@ pub(crate) struct Found {
     pub(crate) silenced: usize,
     /// How many were too many.
     pub(crate) left_out: usize,
+    /// What it takes too long to look at.
+    pub(crate) not_looked_at: Vec<NotRead>,
 }
 
 /// Looks at a topology.
 pub(crate) fn lint(sandbox: &mut Sandbox, target: Target, silences: &[Silence]) -> Found {
-    let map = Map::draw(sandbox);
+    lint_within(sandbox, target, silences, Budget::default())
+}
+
+/// Looks at a topology, as far as the budget goes.
+fn lint_within(
+    sandbox: &mut Sandbox,
+    target: Target,
+    silences: &[Silence],
+    budget: Budget,
+) -> Found {
+    let map = Map::draw(sandbox, budget);
     let loops = rules::find_loops(sandbox.core(), &map);
     let mut found = find(sandbox.core(), (&map, &loops), target, silences);
     witness::testify(sandbox, &mut found.findings);
@@ -80,7 +94,7 @@ pub(crate) struct Counted {
 /// How many findings of each rule there are, and which of them are about each queue; no witness is tried.
 pub(crate) fn count(sandbox: &Sandbox, silences: &[Silence]) -> Counted {
     let core = sandbox.core();
-    let map = Map::draw(sandbox);
+    let map = Map::draw(sandbox, Budget::default());
     let loops = rules::find_loops(core, &map);
     let findings = find(core, (&map, &loops), Target::Coroner, silences).findings;
     let counts = Rule::ALL.into_iter().map(|rule| {
@@ -112,6 +126,7 @@ fn find(core: &Core, (map, loops): (&Map, &[Loop]), target: Target, silences: &[
     Found {
         silenced: all - told,
         left_out: told - findings.len(),
+        not_looked_at: map.budget.not_looked_at(core.vhost()),
         findings,
     }
 }

@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use serde_json::{Value as Json, json};
 
-use super::finding::{Finding, Rule, Severity};
+use super::finding::{Finding, Rule, Severity, verb};
 use super::topology::{NotRead, PARAMETER, Topology};
 use super::{Target, lint};
 use crate::base::Name;
 use crate::base::order::sort_by;
+use crate::deaths::Reason;
 use crate::management::Refusal;
 
 /// Findings that nobody wants to hear of again.
@@ -31,7 +32,8 @@ pub struct Report {
     pub silenced: usize,
     /// Findings beyond the worst 10,000 of each vhost.
     pub left_out: usize,
-    /// Items of the definitions that could not be looked at.
+    /// Items of the definitions that could not be looked at, and parts of vhosts that it takes too long to
+    /// look at.
     pub not_read: Vec<NotRead>,
 }
 
@@ -107,6 +109,7 @@ impl Report {
             let found = lint(sandbox, target, &topology.silences);
             report.silenced += found.silenced;
             report.left_out += found.left_out;
+            report.not_read.extend(found.not_looked_at);
             let its = found.findings.into_iter();
             report
                 .findings
@@ -258,12 +261,10 @@ fn witness_words(witness: &Json) -> String {
     };
     let deaths = witness.get("deaths").and_then(Json::as_array);
     for death in deaths.into_iter().flatten() {
-        let _ = write!(
-            words,
-            ", {} in {}",
-            word(death, "reason"),
-            word(death, "queue")
-        );
+        let reason = word(death, "reason");
+        let known = Reason::ALL.into_iter().find(|one| one.as_str() == reason);
+        let died = known.map_or(reason, |known| verb(known));
+        let _ = write!(words, ", {died} in {}", word(death, "queue"));
     }
     let outcome = witness.get("outcome").and_then(Json::as_str);
     let _ = write!(words, " -> {}", outcome.unwrap_or("not tried"));
@@ -288,8 +289,15 @@ pub fn sarif(report: &Json, file: &str, version: &str) -> Json {
         let object = finding.get("object").unwrap_or(&Json::Null);
         let (kind, name) = (word(object, "kind"), word(object, "name"));
         let mut message = format!("{kind} {name}: {}", word(finding, "says"));
-        for field in ["because", "fix"] {
-            if let Some(more) = finding.get(field).and_then(Json::as_str) {
+        let more = |field: &str| finding.get(field).and_then(Json::as_str).map(str::to_owned);
+        let witness = finding.get("witness").filter(|witness| witness.is_object());
+        let parts = [
+            ("because", more("because")),
+            ("witness", witness.map(witness_words)),
+            ("fix", more("fix")),
+        ];
+        for (field, more) in parts {
+            if let Some(more) = more {
                 let _ = write!(message, ". {field}: {more}");
             }
         }
@@ -309,8 +317,27 @@ pub fn sarif(report: &Json, file: &str, version: &str) -> Json {
         "runs": [{
             "tool": {"driver": {"name": "coroner lint", "version": version, "rules": rules.collect::<Vec<_>>()}},
             "results": results.collect::<Vec<_>>(),
+            "invocations": [{"executionSuccessful": true, "toolExecutionNotifications": left_out(report)}],
         }],
     })
+}
+
+/// What was not looked at, and how many findings are not told, as notifications of SARIF.
+fn left_out(report: &Json) -> Vec<Json> {
+    let not_read = report.get("not_read").and_then(Json::as_array);
+    let told = not_read.into_iter().flatten();
+    let told = told.map(|left| {
+        format!(
+            "not looked at: {}: {}",
+            word(left, "item"),
+            word(left, "why")
+        )
+    });
+    let left = report.get("left_out").and_then(Json::as_u64).unwrap_or(0);
+    let more = (left > 0).then(|| format!("the worst are told; {left} more are left out"));
+    let told = told.chain(more);
+    told.map(|text| json!({"level": "warning", "message": {"text": text}}))
+        .collect()
 }
 
 /// SARIF's word for a severity.

@@ -25,7 +25,8 @@ pub struct Topology {
     pub silences: Vec<Silence>,
 }
 
-/// An item of a definitions object that was left out, as an import would leave it out or refuse it.
+/// An item of a definitions object that was left out, as an import would leave it out or refuse it; or a
+/// part of a vhost that it takes too long to look at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotRead {
     /// The item: `queue 'q' in vhost '/'`.

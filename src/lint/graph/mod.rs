@@ -15,6 +15,7 @@ mod svg;
 
 use serde_json::{Map as JsonMap, Value as Json, json};
 
+use super::budget::Budget;
 use super::finding::Rule;
 use super::map::Map;
 use super::report::Silence;
@@ -135,7 +136,7 @@ impl Graph {
         figures: Option<(Timestamp, Sorted<Name, Figures>)>,
     ) -> Self {
         let core = sandbox.core();
-        let map = Map::draw(sandbox);
+        let map = Map::draw(sandbox, Budget::default());
         let loops = rules::find_loops(core, &map);
         let findings = find(core, (&map, &loops), Target::Coroner, silences).findings;
         let (as_of, figures) = figures.unzip();

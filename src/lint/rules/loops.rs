@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{severity_of_loss, subject};
-use crate::base::limits::LINT_LOOP_VISITS_MAX;
 use crate::base::{Name, QueueId};
 use crate::broker::Core;
 use crate::broker::queue::Queue;
 use crate::deaths::Reason;
 use crate::lint::Witness;
+use crate::lint::budget::Part;
 use crate::lint::finding::{Finding, Rule, Severity, verb};
 use crate::lint::map::Map;
 
@@ -35,7 +35,6 @@ impl Loop {
 
 /// The loops of a topology: of each set of queues one of each kind.
 pub(in crate::lint) fn find_all(core: &Core, map: &Map) -> Vec<Loop> {
-    let mut visits_left = LINT_LOOP_VISITS_MAX;
     let (mut found, mut told) = (Vec::new(), BTreeSet::new());
     let mut tell = |rule: Rule, queue: QueueId, path: Option<Path>| {
         let Some(path) = path else {
@@ -49,7 +48,7 @@ pub(in crate::lint) fn find_all(core: &Core, map: &Map) -> Vec<Loop> {
     };
     for queue in core.queues() {
         let by_itself = |_first: bool, reason: Reason| reason != Reason::Rejected;
-        let path = find(map, queue.id, &by_itself, &mut visits_left);
+        let path = find(map, queue.id, &by_itself);
         tell(Rule::LoopByItself, queue.id, path);
     }
     // Consumers reject where they consume: rather not in a queue in which messages wait for their time.
@@ -57,7 +56,7 @@ pub(in crate::lint) fn find_all(core: &Core, map: &Map) -> Vec<Loop> {
     let first = core.queues().filter(|queue| !waits(queue));
     for queue in first.chain(core.queues().filter(waits)) {
         let by_reject = |first: bool, reason: Reason| !first || reason == Reason::Rejected;
-        let path = find(map, queue.id, &by_reject, &mut visits_left);
+        let path = find(map, queue.id, &by_reject);
         tell(Rule::LoopByRejects, queue.id, path);
     }
     found
@@ -78,12 +77,7 @@ pub(super) fn look(core: &Core, map: &Map, loops: &[Loop], findings: &mut Vec<Fi
 
 /// The shortest way from a queue back to it, by deaths that are wanted; `wanted` is told whether it
 /// is the first one.
-fn find(
-    map: &Map,
-    queue: QueueId,
-    wanted: &dyn Fn(bool, Reason) -> bool,
-    visits_left: &mut usize,
-) -> Option<Path> {
+fn find(map: &Map, queue: QueueId, wanted: &dyn Fn(bool, Reason) -> bool) -> Option<Path> {
     let starts = map.in_queue.get(&queue)?;
     let mut before: BTreeMap<usize, (usize, Reason)> = BTreeMap::new();
     let mut open: VecDeque<(usize, bool)> = starts.iter().map(|start| (*start, true)).collect();
@@ -98,7 +92,7 @@ fn find(
                 continue;
             }
             for (next, reached) in map.targets(step) {
-                *visits_left = visits_left.checked_sub(1)?;
+                map.budget.take(Part::Loops, 1).then_some(())?;
                 if reached == queue {
                     return Some(path(&before, (arrival, step.reason)));
                 }

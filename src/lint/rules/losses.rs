@@ -28,7 +28,7 @@ pub(super) fn look(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Fin
     if settings.keeps_dead() {
         return;
     }
-    let is_for_the_dead = map.is_for_the_dead(queue.id);
+    let is_for_the_dead = map.is_for_the_dead(core, queue.id);
     if is_for_the_dead {
         of_the_dead(queue, findings);
         return;

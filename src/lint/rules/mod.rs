@@ -4,6 +4,7 @@ mod loops;
 mod losses;
 mod policies;
 mod rabbitmq;
+mod seen;
 mod targets;
 mod ways;
 
@@ -24,8 +25,9 @@ use crate::broker::queue::Queue;
 pub(super) fn all(core: &Core, map: &Map, loops: &[Loop], target: Target) -> Vec<Finding> {
     let mut findings = Vec::new();
     let known = |queue: &&Queue| !map.strangers.has_queue(&queue.name);
+    let mut seen = seen::Seen::default();
     for queue in core.queues().filter(known) {
-        ways::look(core, (map, target), queue, &mut findings);
+        ways::look(core, (map, target), queue, &mut seen, &mut findings);
         losses::look(core, map, queue, &mut findings);
         targets::look(core, map, queue, &mut findings);
         if target == Target::Rabbitmq {

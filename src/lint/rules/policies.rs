@@ -5,40 +5,43 @@ use std::collections::BTreeMap;
 use super::rabbitmq::OWN_KEYS;
 use super::{listed, subject};
 use crate::base::Name;
-use crate::base::limits::LINT_MATCHES_MAX;
 use crate::broker::definition::{Subject as KeyOf, key};
 use crate::broker::policy::ApplyTo;
 use crate::broker::queue::Queue;
 use crate::broker::{Core, Declared, Policy, Warning};
 use crate::lint::Target;
+use crate::lint::budget::Part;
 use crate::lint::finding::{Finding, Rule, Severity, Subject};
 use crate::lint::map::Map;
-use crate::lint::sandbox::Strangers;
 
 pub(super) fn look(core: &Core, map: &Map, target: Target, findings: &mut Vec<Finding>) {
-    let strangers = &map.strangers;
     for operator in [false, true] {
-        of_kind(core, strangers, operator, findings);
-        for policy in core.policies().list(operator) {
+        let policies = core.policies().list(operator);
+        let strange: Vec<bool> = policies
+            .map(|policy| matches_a_stranger(map, policy))
+            .collect();
+        of_kind(core, map, (operator, &strange), findings);
+        for (policy, is_strange) in core.policies().list(operator).zip(&strange) {
             // What has no effect in this broker has one there.
-            let is_for_others = target == Target::Rabbitmq || matches_a_stranger(strangers, policy);
+            let is_for_others = target == Target::Rabbitmq || *is_strange;
             of_one(core, (operator, is_for_others), policy, target, findings);
         }
     }
-    let known = |queue: &&Queue| !strangers.has_queue(&queue.name);
-    for queue in core.queues().filter(known) {
-        beaten(core, queue, findings);
-    }
 }
 
-/// Whether a policy is for a queue, of a type that this broker does not have, that is there.
-fn matches_a_stranger(strangers: &Strangers, policy: &Policy) -> bool {
+/// Whether a policy is for a queue, of a type that this broker does not have, that is there. Yes where that
+/// takes too long to tell: then nothing is said of it.
+fn matches_a_stranger(map: &Map, policy: &Policy) -> bool {
     let covers = match policy.apply_to {
         ApplyTo::Queues | ApplyTo::Streams | ApplyTo::All => true,
         ApplyTo::ClassicQueues | ApplyTo::QuorumQueues | ApplyTo::Exchanges => false,
     };
-    let mut names = strangers.queues.keys();
-    covers && names.any(|name| policy.pattern.matches(name))
+    covers && matches_any(map, policy, map.strangers.queues.keys())
+}
+
+/// Whether a policy matches one of these names; yes where that takes too long to tell.
+fn matches_any<'a>(map: &Map, policy: &Policy, mut names: impl Iterator<Item = &'a Name>) -> bool {
+    names.any(|name| !map.budget.take(Part::Matches, 1) || policy.pattern.matches(name))
 }
 
 /// What became of one policy.
@@ -49,83 +52,106 @@ struct Fate<'a> {
     outranked: BTreeMap<&'a Name, Vec<&'a Name>>,
 }
 
-/// DL011, and DL013 for what matches nothing. Not inlined: it would be there for each kind of policy.
+/// DL011, DL012, and DL013 for what matches nothing. Not inlined: it would be there for each kind of policy.
 #[inline(never)]
-fn of_kind(core: &Core, strangers: &Strangers, operator: bool, findings: &mut Vec<Finding>) {
+fn of_kind(
+    core: &Core,
+    map: &Map,
+    (operator, strange): (bool, &[bool]),
+    findings: &mut Vec<Finding>,
+) {
     let policies = core.policies();
     let fates = policies.list(operator).map(|_| Fate::default());
     let mut fates: Vec<Fate<'_>> = fates.collect();
-    let mut left = LINT_MATCHES_MAX;
-    let matches = |policy: &Policy, queue: &Queue| {
-        policy.apply_to.covers_queue(queue.settings.queue_type)
-            && policy.pattern.matches(&queue.name)
-    };
-    let known = |queue: &&Queue| !strangers.has_queue(&queue.name);
+    let known = |queue: &&Queue| !map.strangers.has_queue(&queue.name);
     for queue in core.queues().filter(known) {
-        let Some(rest) = left.checked_sub(policies.count(operator)) else {
+        if !map.budget.take(Part::Matches, policies.count(operator)) {
             return;
+        }
+        let matches = |policy: &Policy| {
+            policy.apply_to.covers_queue(queue.settings.queue_type)
+                && policy.pattern.matches(&queue.name)
         };
-        left = rest;
-        let winner = policies.of_queue(operator, &queue.name, queue.settings.queue_type);
-        let Some(winner) = winner else {
+        let of_queue = policies.list(operator).zip(&mut fates);
+        let of_queue: Vec<_> = of_queue.filter(|(policy, _)| matches(policy)).collect();
+        let first = of_queue.iter().map(|(policy, _)| *policy);
+        // Of equal priorities the first name wins.
+        let Some(winner) = first.reduce(|best, policy| {
+            if policy.priority > best.priority {
+                policy
+            } else {
+                best
+            }
+        }) else {
             continue;
         };
-        for (policy, fate) in policies.list(operator).zip(&mut fates) {
+        beaten(queue, (operator, winner), findings);
+        for (policy, fate) in of_queue {
             if policy.name == winner.name {
                 fate.applied += 1;
-            } else if matches(policy, queue) {
+            } else {
                 let outranked = fate.outranked.entry(&winner.name).or_default();
                 outranked.push(&queue.name);
             }
         }
     }
-    for (policy, fate) in policies.list(operator).zip(&fates) {
-        let subject = named(operator, &policy.name);
-        let is_applied = covers_an_exchange(core, policy) || matches_a_stranger(strangers, policy);
-        if fate.applied == 0 && fate.outranked.is_empty() && !is_applied {
+    for ((policy, fate), is_strange) in policies.list(operator).zip(&fates).zip(strange) {
+        let is_applied = fate.applied > 0 || *is_strange || !fate.outranked.is_empty();
+        if is_applied || covers_an_exchange(core, map, policy) {
+            outranked(core, (operator, policy), fate, findings);
+        } else {
             let says = format!("matches nothing: '{}'", policy.pattern.as_str());
+            let subject = named(operator, &policy.name);
             findings.push(Finding::new(Rule::NoEffect, subject, says));
-            continue;
-        }
-        for (winner, queues) in &fate.outranked {
-            let Some(winner) = policies.get(operator, winner) else {
-                continue;
-            };
-            let lost = policy.given.iter().map(|(key, _)| key);
-            let lost = lost.filter(|key| !winner.given.iter().any(|(other, _)| other == *key));
-            let lost = listed(lost);
-            if lost.is_empty() && fate.applied > 0 {
-                continue;
-            }
-            let scope = if fate.applied == 0 {
-                "never applied"
-            } else {
-                "not applied"
-            };
-            let says = format!(
-                "(priority {}) is {scope} to {}: policy {} has priority {}",
-                policy.priority,
-                listed(queues.iter().copied()),
-                winner.name,
-                winner.priority,
-            );
-            let mut finding = Finding::new(Rule::Outranked, subject.clone(), says);
-            if !lost.is_empty() {
-                let because = format!("policies do not merge; lost: {lost}");
-                let fix = format!("put {lost} into policy {} too", winner.name);
-                finding = finding.because(because).fix(fix);
-            }
-            findings.push(finding);
         }
     }
 }
 
-fn covers_an_exchange(core: &Core, policy: &Policy) -> bool {
-    policy.apply_to.covers_exchanges()
-        && core
-            .router()
-            .exchanges()
-            .any(|exchange| policy.pattern.matches(&exchange.spec.name))
+/// DL011, of one policy.
+fn outranked(
+    core: &Core,
+    (operator, policy): (bool, &Policy),
+    fate: &Fate<'_>,
+    findings: &mut Vec<Finding>,
+) {
+    for (winner, queues) in &fate.outranked {
+        let Some(winner) = core.policies().get(operator, winner) else {
+            continue;
+        };
+        let lost = policy.given.iter().map(|(key, _)| key);
+        let lost = lost.filter(|key| !winner.given.iter().any(|(other, _)| other == *key));
+        let lost = listed(lost);
+        if lost.is_empty() && fate.applied > 0 {
+            continue;
+        }
+        let scope = if fate.applied == 0 {
+            "never applied"
+        } else {
+            "not applied"
+        };
+        let queues = listed(queues.iter().copied());
+        let (own, other) = (policy.priority, &winner.name);
+        // A RabbitMQ does not say which of them it applies.
+        let why = if own == winner.priority {
+            format!("policy {other} has the same priority, and comes first by its name")
+        } else {
+            format!("policy {other} has priority {}", winner.priority)
+        };
+        let says = format!("(priority {own}) is {scope} to {queues}: {why}");
+        let mut finding = Finding::new(Rule::Outranked, named(operator, &policy.name), says);
+        if !lost.is_empty() {
+            let because = format!("policies do not merge; lost: {lost}");
+            let fix = format!("put {lost} into policy {} too", winner.name);
+            finding = finding.because(because).fix(fix);
+        }
+        findings.push(finding);
+    }
+}
+
+fn covers_an_exchange(core: &Core, map: &Map, policy: &Policy) -> bool {
+    let exchanges = core.router().exchanges();
+    let names = exchanges.map(|exchange| &exchange.spec.name);
+    policy.apply_to.covers_exchanges() && matches_any(map, policy, names)
 }
 
 fn named(operator: bool, name: &Name) -> Subject {
@@ -172,57 +198,51 @@ fn of_one(
 }
 
 /// DL012: what an argument and a policy both set, with different values.
-fn beaten(core: &Core, queue: &Queue, findings: &mut Vec<Finding>) {
-    let (name, kind) = (&queue.name, queue.settings.queue_type);
+fn beaten(queue: &Queue, (operator, policy): (bool, &Policy), findings: &mut Vec<Finding>) {
     let arguments = &queue.arguments;
-    for operator in [true, false] {
-        let Some(policy) = core.policies().of_queue(operator, name, kind) else {
+    let definition = &policy.definition;
+    let pairs = [
+        (
+            "dead-letter-exchange",
+            &arguments.dead_letter_exchange,
+            &definition.dead_letter_exchange,
+        ),
+        (
+            "dead-letter-routing-key",
+            &arguments.dead_letter_routing_key,
+            &definition.dead_letter_routing_key,
+        ),
+    ];
+    for (key, argument, given) in pairs {
+        let (Some(argument), Some(given)) = (argument, given) else {
             continue;
         };
-        let definition = &policy.definition;
-        let pairs = [
-            (
-                "dead-letter-exchange",
-                &arguments.dead_letter_exchange,
-                &definition.dead_letter_exchange,
-            ),
-            (
-                "dead-letter-routing-key",
-                &arguments.dead_letter_routing_key,
-                &definition.dead_letter_routing_key,
-            ),
-        ];
-        for (key, argument, given) in pairs {
-            let (Some(argument), Some(given)) = (argument, given) else {
-                continue;
-            };
-            if argument == given {
-                continue;
-            }
-            let policy = &policy.name;
-            let says = if operator {
-                format!(
-                    "operator policy {policy} sets {key} to '{given}', which beats the argument's '{argument}'"
-                )
-            } else {
-                format!(
-                    "the argument x-{key} is '{argument}', which beats '{given}' of policy {policy}"
-                )
-            };
-            findings.push(Finding::new(Rule::Beaten, subject(queue), says));
+        if argument == given {
+            continue;
         }
-        let kinds = (arguments.delayed_retry.kind, definition.delayed_retry.kind);
-        if let (Some(argument), Some(given)) = kinds
-            && argument != given
-        {
-            let says = format!(
-                "delayed-retry-type '{}' of policy {} beats the argument's '{}'",
-                given.as_str(),
-                policy.name,
-                argument.as_str()
-            );
-            let finding = Finding::new(Rule::Beaten, subject(queue), says);
-            findings.push(finding.severity(Severity::Warning));
-        }
+        let policy = &policy.name;
+        let says = if operator {
+            format!(
+                "operator policy {policy} sets {key} to '{given}', which beats the argument's '{argument}'"
+            )
+        } else {
+            format!(
+                "the argument x-{key} is '{argument}', which beats '{given}' of policy {policy}"
+            )
+        };
+        findings.push(Finding::new(Rule::Beaten, subject(queue), says));
+    }
+    let kinds = (arguments.delayed_retry.kind, definition.delayed_retry.kind);
+    if let (Some(argument), Some(given)) = kinds
+        && argument != given
+    {
+        let says = format!(
+            "delayed-retry-type '{}' of policy {} beats the argument's '{}'",
+            given.as_str(),
+            policy.name,
+            argument.as_str()
+        );
+        let finding = Finding::new(Rule::Beaten, subject(queue), says);
+        findings.push(finding.severity(Severity::Warning));
     }
 }

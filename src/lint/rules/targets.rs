@@ -127,16 +127,19 @@ fn targets_do_not_last(
     }
 }
 
-/// DL016. A way back to where a message came from is a retry, not a fan-out; and an exchange that live
-/// messages pass on their way to the same queues is meant to have both.
+/// DL016. A way back to where a message came from is a retry, not a fan-out; an exchange that live
+/// messages pass on their way to the same queues is meant to have both; and a queue in which messages wait
+/// for their time sends them where its key says.
 fn among_the_living(
     map: &Map,
     queue: &Queue,
     targets: &[Reached<'_>],
     findings: &mut Vec<Finding>,
 ) {
-    let exchange = queue.settings.dead_letter_exchange.as_ref();
-    if exchange.is_some_and(|exchange| map.fed.contains_key(exchange)) {
+    let settings = &queue.settings;
+    let exchange = settings.dead_letter_exchange.as_ref();
+    let is_delay = settings.message_ttl_ms.is_some() && settings.dead_letter_routing_key.is_some();
+    if is_delay || exchange.is_some_and(|exchange| map.fed.contains_key(exchange)) {
         return;
     }
     let is_alive = |target: &&Reached<'_>| {

@@ -1,16 +1,13 @@
 //! Dead letters that reach no queue: DL001, DL002, DL003, DL014.
 
-use std::collections::BTreeSet;
-
+use super::seen::Seen;
 use super::{Unreached, listed, quoted, rule_words, subject};
 use crate::base::{ExchangeId, Name};
+use crate::broker::Core;
 use crate::broker::arguments::DeadLetterStrategy;
-use crate::broker::exchange::ExchangeKind;
 use crate::broker::queue::Queue;
-use crate::broker::{Core, NoAttributes};
 use crate::lint::Target;
 use crate::lint::finding::{Finding, Rule, Severity};
-use crate::lint::keys::{is_pattern, with_words_of};
 use crate::lint::map::{Fate, Map, Step};
 use crate::lint::sorted::Sorted;
 
@@ -18,6 +15,7 @@ pub(super) fn look(
     core: &Core,
     (map, target): (&Map, Target),
     queue: &Queue,
+    seen: &mut Seen,
     findings: &mut Vec<Finding>,
 ) {
     let settings = &queue.settings;
@@ -51,7 +49,7 @@ pub(super) fn look(
         findings.push(finding.because(named_by).fix(fix));
         return;
     };
-    if ways.meet_a_stranger(id) {
+    if seen.meets_a_stranger(core, map, id) {
         return; // nobody knows here where it routes
     }
     if !ways.lead_anywhere(id, key) {
@@ -72,7 +70,7 @@ pub(super) fn look(
         findings.push(finding.because(named_by).fix(bind(exchange, key)));
         return;
     }
-    ways.keys_lead_nowhere(findings);
+    ways.keys_lead_nowhere(id, seen, findings);
 }
 
 /// The ways of the dead letters of one queue.
@@ -113,14 +111,6 @@ impl Ways<'_> {
             .severity(self.unreached.severity())
     }
 
-    /// Whether dead letters may pass an exchange of a kind that this broker does not have.
-    fn meet_a_stranger(&self, exchange: ExchangeId) -> bool {
-        let behind = self.map.behind(exchange).into_iter();
-        let behind = behind.flat_map(|behind| &behind.exchanges);
-        let mut behind = behind.filter_map(|id| self.core.router().exchange(*id));
-        behind.any(|exchange| self.map.strangers.has_exchange(&exchange.spec.name))
-    }
-
     /// Whether any dead letter, or one with this key, can reach a queue.
     fn lead_anywhere(&self, exchange: ExchangeId, key: Option<&Name>) -> bool {
         let router = self.core.router();
@@ -130,121 +120,86 @@ impl Ways<'_> {
         let Some(key) = key.filter(|_| !behind.varies) else {
             return behind.has_others || !behind.queues.is_empty();
         };
-        let mut queues = Vec::new();
-        let keys = std::slice::from_ref(key);
-        let steps = router.route_by(exchange, keys, &NoAttributes, 0, &mut queues);
-        !queues.is_empty() || steps.are_used_up()
-    }
-
-    /// The keys by which the dead-letter exchange, and those behind it, tell letters apart.
-    fn told_apart_by(&self) -> BTreeSet<&Name> {
-        let router = self.core.router();
-        let id = router.id_of(self.exchange);
-        let behind = id.and_then(|id| self.map.behind(id));
-        let exchanges = behind.into_iter().flat_map(|behind| &behind.exchanges);
-        let exchanges = exchanges.filter_map(|id| router.exchange(*id));
-        let exchanges = exchanges.filter(|exchange| exchange.spec.kind != ExchangeKind::Fanout);
-        let bindings = exchanges.flat_map(|exchange| exchange.bindings().keys());
-        bindings.map(|binding| &binding.key).collect()
+        self.map.may_reach_any(exchange, key)
     }
 
     /// `policy DLX 'dead' is bound with: order.new`.
-    fn bound_words(&self) -> String {
+    fn bound_words(&self, id: ExchangeId, seen: &mut Seen) -> String {
         let named_by = rule_words(self.queue);
-        let Some(exchange) = self.core.router().exchange_named(self.exchange) else {
-            return named_by;
-        };
         if self.exchange.is_empty() {
             return format!(
                 "{named_by} sends them to the default exchange, where the key is a queue's name"
             );
         }
-        let keys = exchange.bindings().keys().map(|binding| &binding.key);
-        let keys: BTreeSet<&Name> = keys.collect();
-        let mut words = format!("{named_by} '{}'", self.exchange);
-        if exchange.spec.kind == ExchangeKind::Fanout {
-            words += " takes all keys";
-        } else {
-            words = format!("{words} is bound with: {}", listed(keys.into_iter()));
-        }
-        let behind = self.map.behind(exchange.id);
-        let behind = behind.into_iter().flat_map(|behind| &behind.exchanges);
-        let behind = behind.filter(|id| **id != exchange.id);
-        let behind = behind.filter_map(|id| self.core.router().exchange(*id));
-        let mut behind = behind.map(|exchange| &exchange.spec.name).peekable();
-        if behind.peek().is_some() {
-            words = format!("{words}; behind it: {}", listed(behind));
-        }
-        words
+        let bound = seen.bound_words(self.core, self.map, id);
+        format!("{named_by} '{}' {bound}", self.exchange)
     }
 
     /// DL003: one finding for all keys of a queue, with the first as its witness. Keys with words that are
     /// made up count only if there are no others: perhaps nobody publishes with them.
-    fn keys_lead_nowhere(&self, findings: &mut Vec<Finding>) {
+    fn keys_lead_nowhere(&self, id: ExchangeId, seen: &mut Seen, findings: &mut Vec<Finding>) {
         let Self { core, map, .. } = *self;
         let lost = map.steps_in(self.queue.id);
-        let lost = lost.filter(|step| {
-            let arrival = map.arrivals.get(step.from);
-            step.fate == Fate::Nowhere && arrival.is_some_and(|arrival| !arrival.perhaps)
-        });
-        let (made_up, named): (Vec<&Step>, Vec<&Step>) = lost.partition(|step| step.made_up);
+        let lost = lost.filter(|step| step.fate == Fate::Nowhere && map.is_key_known(step));
+        let (made_up, named): (Vec<&Step>, Vec<&Step>) =
+            lost.partition(|step| map.is_made_up(step));
         if made_up.is_empty() && named.is_empty() {
             return; // as a rule, and what follows looks at all bindings
         }
-        let bound = self.told_apart_by();
-        let only_patterns = bound.iter().all(|key| is_pattern(key));
-        let is_guess = named.is_empty() && only_patterns && !self.exchange.is_empty();
-        let lost = if named.is_empty() { made_up } else { named };
+        let is_guess = named.is_empty()
+            && !self.exchange.is_empty()
+            && seen.is_told_apart_by_patterns(core, id);
+        let mut lost = if named.is_empty() { made_up } else { named };
+        // What may come counts only if nothing is lost for sure.
+        let is_sure = |step: &&Step| !map.may_not_come(step);
+        let is_perhaps = !lost.iter().any(is_sure);
+        lost.retain(|step| is_perhaps || is_sure(step));
         let keys = lost.iter();
         let keys = keys.filter_map(|step| Some((step.way.as_ref()?.keys.first()?, *step)));
         let mut keys: Vec<(&Name, &Step)> = keys.collect();
         // Of equal keys the last one counts: a rejection, which comes first, can be tried.
         keys.reverse();
-        let mut keys = Sorted::of(keys);
-        let own = core.router().exchange_named(self.exchange);
-        let own = own.into_iter().flat_map(|own| own.bindings().keys());
-        let own: BTreeSet<&Name> = own.map(|binding| &binding.key).collect();
-        if is_guess && own.len() > 1 {
-            keys.retain(|key| !is_lost_alive(core, map, self.exchange, key));
+        if is_guess && seen.has_several_keys(core, id) {
+            keys.retain(|(key, _)| !seen.is_lost_alive(core, map, (id, self.exchange), key));
         }
+        let keys = Sorted::of(keys);
         let Some((first, step)) = keys.rows().first() else {
             return;
         };
-        let says = match keys.rows().len() {
-            _ if is_guess => format!("dead letters with keys such as '{first}' reach no queue"),
-            1 => format!("dead letters with key '{first}' reach no queue"),
-            _ => format!(
-                "dead letters with these keys reach no queue: {}",
-                listed(keys.rows().iter().map(|(key, _)| *key))
-            ),
+        let says = if is_guess {
+            format!("dead letters with keys such as '{first}' reach no queue")
+        } else {
+            lost_words(keys.rows().iter().map(|(key, _)| *key), is_perhaps)
         };
         let finding = self.unreached(Rule::KeysLeadNowhere, &says, Some(*step));
         let severity = if is_guess {
             Severity::Info
+        } else if is_perhaps {
+            Severity::Warning
         } else {
             finding.severity
         };
-        let finding = finding.severity(severity).because(self.bound_words());
+        let finding = finding
+            .severity(severity)
+            .because(self.bound_words(id, seen));
         findings.push(finding.fix(bind(self.exchange, Some(first))));
     }
 }
 
-/// Whether an exchange does not take live messages with the made-up words of a key either: those that
-/// come to it from other exchanges differ from this one in words that the bindings name. Whoever
-/// publishes uses the words that it knows, then.
-fn is_lost_alive(core: &Core, map: &Map, exchange: &Name, key: &Name) -> bool {
-    let router = core.router();
-    let Some(id) = router.id_of(exchange) else {
-        return false;
-    };
-    let patterns = map.fed.get(exchange).into_iter().flatten();
-    let mut alive = patterns.filter_map(|pattern| with_words_of(pattern, key));
-    alive.any(|alive| {
-        let mut queues = Vec::new();
-        let keys = std::slice::from_ref(&alive);
-        router.route_by(id, keys, &NoAttributes, 0, &mut queues);
-        alive != *key && queues.is_empty()
-    })
+/// `dead letters with key 'new' reach no queue`; `is_perhaps`: none of them need come.
+fn lost_words<'a>(keys: impl ExactSizeIterator<Item = &'a Name>, is_perhaps: bool) -> String {
+    let is_one = keys.len() == 1;
+    let keys = listed(keys);
+    match (is_one, is_perhaps) {
+        (true, false) => format!("dead letters with key '{keys}' reach no queue"),
+        (false, false) => format!("dead letters with these keys reach no queue: {keys}"),
+        (true, true) => {
+            format!("if messages with key '{keys}' come here, their dead letters reach no queue")
+        }
+        (false, true) => format!(
+            "if messages with these keys come here, their dead letters reach no queue: {keys}"
+        ),
+    }
 }
 
 fn bind(exchange: &Name, key: Option<&Name>) -> String {

@@ -1,7 +1,9 @@
 //! Each rule, on the smallest topology that breaks it; and what is not found where all is well.
 
 mod behind;
+mod bounds;
 mod graph;
+mod known;
 mod projects;
 mod strangers;
 mod worlds;
@@ -24,16 +26,16 @@ fn looked(definitions: &Json, target: Target) -> Json {
     clippy::needless_pass_by_value,
     reason = "the callers write it in place"
 )]
-fn queue(name: &str, arguments: Json) -> Json {
+pub(super) fn queue(name: &str, arguments: Json) -> Json {
     json!({"name": name, "vhost": "/", "durable": true, "auto_delete": false, "arguments": arguments})
 }
 
-fn exchange(name: &str, kind: &str) -> Json {
+pub(super) fn exchange(name: &str, kind: &str) -> Json {
     json!({"name": name, "vhost": "/", "type": kind, "durable": true, "auto_delete": false,
         "internal": false, "arguments": {}})
 }
 
-fn binding(source: &str, queue: &str, key: &str) -> Json {
+pub(super) fn binding(source: &str, queue: &str, key: &str) -> Json {
     json!({"source": source, "vhost": "/", "destination": queue, "destination_type": "queue",
         "routing_key": key, "arguments": {}})
 }
@@ -629,6 +631,30 @@ fn a_sarif_report_names_rule_level_and_object() {
             .len(),
         20
     );
+}
+
+/// What was not looked at stood in the text and in the JSON only, and the witness too.
+#[test]
+fn a_sarif_report_says_what_was_not_looked_at_and_what_became_of_the_witness() {
+    let definitions = json!({
+        "queues": [queue("stream", json!({"x-queue-type": "stream"})), queue("full", json!({"x-max-length": 2}))],
+    });
+    let sarif = sarif(
+        &looked(&definitions, Target::Coroner),
+        "broker.json",
+        "1.0.0",
+    );
+    let run = &sarif["runs"][0];
+    let notified = &run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"];
+    let notified = notified.as_str().unwrap();
+    assert!(
+        notified.starts_with("not looked at: queue 'stream' in vhost '/': "),
+        "{notified}"
+    );
+    let told = run["results"][0]["message"]["text"].as_str().unwrap();
+    let witness =
+        "witness: published to queue full, pushed out in full -> dropped (no_dead_letter_exchange)";
+    assert!(told.contains(witness), "{told}");
 }
 
 #[test]

@@ -116,6 +116,90 @@ fn a_level_of_delays_that_leads_nowhere_is_one() {
     check(&definitions, &["DL003 error work: dropped (unroutable)"]);
 }
 
+/// The usual ladder: the worker publishes what is to be tried again into queues that wait. Each of them was
+/// said to mix dead letters with live ones.
+#[test]
+fn a_ladder_of_queues_in_which_messages_wait_for_their_next_try() {
+    let wait = |name: &str, ms: u64| {
+        let arguments = json!({"x-message-ttl": ms, "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": "orders"});
+        queue(name, arguments)
+    };
+    let definitions = json!({
+        "queues": [
+            queue("orders", json!({"x-dead-letter-exchange": "parking"})),
+            wait("orders.wait.1", 1_000), wait("orders.wait.2", 10_000), wait("orders.wait.3", 60_000),
+            queue("parked", json!({"x-max-length": 9, "x-overflow": "reject-publish"})),
+        ],
+        "exchanges": [exchange("shop", "topic"), exchange("retry", "direct"), exchange("parking", "fanout")],
+        "bindings": [
+            binding("shop", "orders", "order.*"), binding("parking", "parked", ""),
+            binding("retry", "orders.wait.1", "1"), binding("retry", "orders.wait.2", "2"),
+            binding("retry", "orders.wait.3", "3"),
+        ],
+    });
+    check(&definitions, &[]);
+}
+
+/// Symfony Messenger: a queue for each delay, which goes when it is empty, sends messages to the exchange to
+/// which they are published without one. Its work queue was said to hold dead letters.
+#[test]
+fn a_delay_by_a_queue_that_goes_when_it_is_empty() {
+    let delay = json!({"x-message-ttl": 5_000, "x-expires": 15_000,
+        "x-dead-letter-exchange": "messages", "x-dead-letter-routing-key": ""});
+    let definitions = json!({
+        "queues": [queue("messages", json!({})), queue("failed", json!({})), queue("delay_5000", delay)],
+        "exchanges": [exchange("messages", "fanout"), exchange("failed", "fanout"), exchange("delays", "direct")],
+        "bindings": [
+            binding("messages", "messages", ""), binding("failed", "failed", ""),
+            binding("delays", "delay_5000", "delay_5000"),
+        ],
+    });
+    check(&definitions, &[]);
+}
+
+/// Celery on quorum queues: levels of delays, below which an exchange hands on to that of the tasks, whose
+/// queue is bound with its name too. That one key without a wildcard made each level a warning.
+#[test]
+fn levels_of_delays_above_an_exchange_that_knows_one_key() {
+    let levels = 8;
+    let name = |level: usize| format!("celery_delayed_{level}");
+    let to_exchange = |source: &str, below: &str, key: &str| {
+        json!({"source": source, "vhost": "/", "destination": below, "destination_type": "exchange",
+            "routing_key": key, "arguments": {}})
+    };
+    let mut queues = vec![queue("celery", json!({}))];
+    let mut exchanges = vec![exchange("celery", "topic"), exchange("delivery", "topic")];
+    let mut bindings = vec![
+        binding("celery", "celery", "celery"),
+        binding("celery", "celery", "#.celery"),
+        to_exchange("delivery", "celery", "#.celery"),
+    ];
+    for level in 0..levels {
+        let below = if level == 0 {
+            "delivery".to_owned()
+        } else {
+            name(level - 1)
+        };
+        queues.push(queue(
+            &name(level),
+            json!({"x-queue-type": "quorum", "x-message-ttl": 1000_u64 << level,
+            "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+            "x-dead-letter-exchange": below}),
+        ));
+        exchanges.push(exchange(&name(level), "topic"));
+        let before = "*.".repeat(levels - 1 - level);
+        bindings.push(binding(&name(level), &name(level), &format!("{before}1.#")));
+        bindings.push(to_exchange(&name(level), &below, &format!("{before}0.#")));
+    }
+    let definitions = json!({"queues": queues, "exchanges": exchanges, "bindings": bindings});
+    // Words below the last level are those of queues: of others nobody knows that they are not used.
+    check(
+        &definitions,
+        &["DL003 info celery_delayed_0: waits in celery_delayed_0"],
+    );
+}
+
 /// `MassTransit`: faults are published to queues `_error` and `_skipped` by the client; the broker's
 /// dead lettering is not used, and quorum queues have a limit all the same.
 #[test]

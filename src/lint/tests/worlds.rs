@@ -8,6 +8,8 @@ use crate::base::{Name, Random};
 use crate::broker::DropCause;
 use crate::broker::arguments::OnUndeliverable;
 use crate::deaths::Reason;
+use crate::lint::budget::Budget;
+use crate::lint::map::{By, Map};
 use crate::lint::{Finding, Graph, Rule, Sandbox, Target, Topology, lint};
 
 /// Topologies that are made up.
@@ -181,13 +183,13 @@ fn walk(sandbox: &mut Sandbox, random: &mut Random, findings: &[Finding]) -> Opt
 
 /// Whether clients are taken to publish to this queue's name: nothing else reaches it.
 fn is_taken_to_be_published_to(sandbox: &Sandbox, queue: &Name) -> bool {
-    let map = super::super::map::Map::draw(sandbox);
+    let map = Map::draw(sandbox, Budget::default());
     let Some(queue) = sandbox.core().queue(queue) else {
         return false;
     };
     let arrivals = map.in_queue.get(&queue.id).into_iter().flatten();
     let mut arrivals = arrivals.filter_map(|index| map.arrivals.get(*index));
-    arrivals.any(|arrival| arrival.by == super::super::map::By::Name)
+    arrivals.any(|arrival| arrival.by == By::Name)
 }
 
 #[test]

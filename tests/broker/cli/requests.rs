@@ -373,6 +373,66 @@ fn definitions_with_which_there_would_be_a_bad_finding_are_not_sent() {
     assert!(told.contains("DL001 queue old"), "{told}");
 }
 
+/// What a RabbitMQ answers to what it does not know depends on its version and on proxies: it was only
+/// recognised by 404.
+#[test]
+fn a_rabbitmq_that_does_not_know_the_linter_is_looked_at_here_whatever_it_answers() {
+    const DEFINITIONS: &str = r#"{"queues":[{"name":"old","vhost":"/","durable":true,
+        "arguments":{"x-dead-letter-exchange":"none"}}]}"#;
+    let of = |status: u16, body: &'static str, product: &'static str| -> &'static [Answer] {
+        let all = [
+            ("POST /api/lint", status, body),
+            ("GET /api/lint", status, body),
+            ("GET /api/graph", status, body),
+            ("GET /api/overview", 200, product),
+            ("GET /api/definitions", 200, DEFINITIONS),
+        ];
+        Box::leak(Box::new(all))
+    };
+    let rabbitmq = r#"{"rabbitmq_version":"4.1.0","product_name":"RabbitMQ"}"#;
+    let older = r#"{"rabbitmq_version":"3.7.0"}"#;
+    let coroner_itself = r#"{"rabbitmq_version":"4.2.0","product_name":"Coroner"}"#;
+    let run = |answers: &'static [Answer], line: &[&str], input: &str| {
+        let recorder = Recorder::start(answers);
+        let output = coroner(&[line, &["--url", &recorder.url]].concat(), input);
+        let told = text(&output.stdout) + &text(&output.stderr);
+        (output.status.code(), told)
+    };
+    let import = &["import_definitions", "--fail-on", "error"][..];
+    for (status, body) in [
+        (404, "{}"),
+        (405, ""),
+        (400, "{}"),
+        (500, ""),
+        (501, "no"),
+        (200, "<html>"),
+    ] {
+        for product in [rabbitmq, older] {
+            let answers = of(status, body, product);
+            for (line, input) in [(&["lint"][..], ""), (import, "{}")] {
+                let (code, told) = run(answers, line, input);
+                assert!(
+                    told.contains("error   DL001 queue old"),
+                    "{status} {line:?} {code:?}: {told}"
+                );
+            }
+            let (code, told) = run(answers, &["graph"], "");
+            assert_eq!(code, Some(0), "{status}: {told}");
+        }
+        if status == 404 || status == 200 {
+            continue;
+        }
+        let answers = of(status, body, coroner_itself);
+        for (line, input) in [(&["lint"][..], ""), (import, "{}"), (&["graph"], "")] {
+            let (code, told) = run(answers, line, input);
+            assert!(
+                code != Some(0) && !told.contains("DL001"),
+                "{status} {line:?}: {told}"
+            );
+        }
+    }
+}
+
 /// RabbitMQ takes users with our hashes and lets nobody in, guest included.
 #[test]
 fn an_export_for_rabbitmq_leaves_out_and_names_users_that_could_not_log_in_there() {
