@@ -5,40 +5,71 @@ use crate::base::Millis;
 use crate::deaths::Reason;
 
 impl Counters {
-    /// Adds those of another vhost, field by field.
+    /// Adds those of another vhost, field by field: a new one does not compile until it is added here.
     pub(crate) fn absorb(&mut self, other: &Self) {
-        self.published += other.published;
-        self.accepted += other.accepted;
-        self.presettled += other.presettled;
-        self.unheard += other.unheard;
-        self.unroutable += other.unroutable;
-        self.unroutable_presettled += other.unroutable_presettled;
-        self.refused += other.refused;
-        self.refused_presettled += other.refused_presettled;
-        self.delivered += other.delivered;
-        self.redelivered += other.redelivered;
-        self.timed_out += other.timed_out;
-        self.settled.absorb(other.settled);
-        self.dead.absorb(other.dead);
-        self.dead_lettered.absorb(other.dead_lettered);
-        self.quarantined.absorb(&other.quarantined);
-        self.with_condition += other.with_condition;
-        self.copies_refused += other.copies_refused;
-        self.annotations_ignored += other.annotations_ignored;
-        self.drops.absorb(&other.drops);
-        self.redriven.absorb(other.redriven);
-        self.queues = self.queues.plus(other.queues);
-        self.sessions += other.sessions;
+        let Self {
+            published,
+            accepted,
+            presettled,
+            unheard,
+            unroutable,
+            unroutable_presettled,
+            refused,
+            refused_presettled,
+            delivered,
+            redelivered,
+            timed_out,
+            settled,
+            dead,
+            dead_lettered,
+            quarantined,
+            with_condition,
+            copies_refused,
+            annotations_ignored,
+            drops,
+            redriven,
+            queues,
+            sessions,
+        } = other;
+        self.published += published;
+        self.accepted += accepted;
+        self.presettled += presettled;
+        self.unheard += unheard;
+        self.unroutable += unroutable;
+        self.unroutable_presettled += unroutable_presettled;
+        self.refused += refused;
+        self.refused_presettled += refused_presettled;
+        self.delivered += delivered;
+        self.redelivered += redelivered;
+        self.timed_out += timed_out;
+        self.settled.absorb(*settled);
+        self.dead.absorb(*dead);
+        self.dead_lettered.absorb(*dead_lettered);
+        self.quarantined.absorb(quarantined);
+        self.with_condition += with_condition;
+        self.copies_refused += copies_refused;
+        self.annotations_ignored += annotations_ignored;
+        self.drops.absorb(drops);
+        self.redriven.absorb(*redriven);
+        self.queues = self.queues.plus(*queues);
+        self.sessions += sessions;
     }
 }
 
 impl Settled {
     const fn absorb(&mut self, other: Self) {
-        self.accepted += other.accepted;
-        self.released += other.released;
-        self.rejected += other.rejected;
-        self.modified += other.modified;
-        self.presettled += other.presettled;
+        let Self {
+            accepted,
+            released,
+            rejected,
+            modified,
+            presettled,
+        } = other;
+        self.accepted += accepted;
+        self.released += released;
+        self.rejected += rejected;
+        self.modified += modified;
+        self.presettled += presettled;
     }
 }
 
@@ -60,11 +91,19 @@ impl Drops {
 
 impl Redriven {
     const fn absorb(&mut self, other: Self) {
-        self.moved += other.moved;
-        self.discarded += other.discarded;
-        self.skipped += other.skipped;
-        self.accepted += other.accepted;
-        self.died_again += other.died_again;
-        self.gone += other.gone;
+        let Self {
+            moved,
+            discarded,
+            skipped,
+            accepted,
+            died_again,
+            gone,
+        } = other;
+        self.moved += moved;
+        self.discarded += discarded;
+        self.skipped += skipped;
+        self.accepted += accepted;
+        self.died_again += died_again;
+        self.gone += gone;
     }
 }

@@ -99,15 +99,9 @@ impl Task for Graph {
         match answered {
             Ok(Answer::Json(graph)) if form == Form::Table => table(&graph, out),
             Ok(Answer::Json(graph)) => output::print_json(&graph),
-<<<<<<< HEAD
             Ok(Answer::Text(text)) => output::print_data(&text),
-            Err(failure) if failure.kind == FailureKind::NotFound => {
-                // A RabbitMQ, or there is no such queue.
-=======
-            Ok(Answer::Text(text)) => output::print(&text),
             // Or there is no such queue.
             Err(failure) if is_not_known(api, &failure) => {
->>>>>>> h-lint
                 let Ok(definitions) = Definitions::of_vhost(api) else {
                     return Err(failure);
                 };

@@ -133,7 +133,10 @@ impl Gateway {
             return;
         };
         let Some(Link { id, kind, .. }) = self.links.by_handle(handle) else {
-            return self.link.tell_available(handle, 0);
+            if echo {
+                self.link.tell_available(handle, 0);
+            }
+            return;
         };
         let echo = echo && !drain;
         match kind {

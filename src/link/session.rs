@@ -249,6 +249,7 @@ impl Session {
         let is_used = |handle| self.link(handle).is_some();
         let mut closed = self.handles().map(|(_, link)| link.closing);
         self.state == SessionState::Mapped
+            && self.links.len() > self.remote_handle_max as usize
             && closed.any(|closing| closing == Closing::Owed)
             && (0..=self.remote_handle_max).all(is_used)
     }
