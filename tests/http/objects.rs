@@ -229,11 +229,16 @@ fn a_page_of_what_this_broker_never_has_is_a_page_without_items() {
 }
 
 #[test]
-fn an_overview_has_the_columns_that_are_asked_for() {
+fn an_object_by_itself_has_the_columns_that_are_asked_for() {
     let broker = RunningBroker::start(&[]);
     let api = Api { broker: &broker };
     let told = api.get("/api/overview?columns=object_totals.queues,cluster_name");
     let name = api.get("/api/cluster-name")["name"].clone();
     let expect = json!({ "object_totals": { "queues": 0 }, "cluster_name": name });
     assert_eq!(told, expect);
+    let exchange = api.get("/api/exchanges/%2F/amq.topic?columns=type,message_stats.publish_in");
+    let expect = json!({ "type": "topic", "message_stats": { "publish_in": 0 } });
+    assert_eq!(exchange, expect);
+    let vhost = api.get("/api/vhosts/%2F?columns=name,messages");
+    assert_eq!(vhost, json!({ "name": "/", "messages": 0 }));
 }

@@ -465,9 +465,12 @@ impl Endpoint {
                 ("if-unused", "true: only without consumers"),
             ],
             Self::DeleteExchange => &[("if-unused", "true: only without bindings")],
-            Self::Overview | Self::Queue | Self::Connection | Self::Node => {
-                &[("columns", "the fields that are wanted")]
-            }
+            Self::Overview
+            | Self::Queue
+            | Self::Exchange
+            | Self::Vhost
+            | Self::Connection
+            | Self::Node => &[("columns", "the fields that are wanted")],
             _ => match self.answer(Method::Get) {
                 Answer::List(_) => LISTING_QUERY,
                 _ => &[],

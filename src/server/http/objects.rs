@@ -79,7 +79,7 @@ pub(super) async fn purge_queue(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `GET /api/exchanges/VHOST/NAME`.
 pub(super) fn exchange(call: &Call<'_>) -> Result<Reply, Failure> {
-    let vhost = call.vhost()?;
+    let (listing, vhost) = (Listing::parse(&call.query)?, call.vhost()?);
     let name = exchange_name(call, "name");
     let seen = vhost.look(|core| {
         let router = core.router();
@@ -94,7 +94,8 @@ pub(super) fn exchange(call: &Call<'_>) -> Result<Reply, Failure> {
     let policy = policies.of_exchange(&name).map(|policy| &*policy.name);
     let described = topology::exchange(vhost.name(), &spec, policy);
     let described = topology::exchange_counted(described, counted);
-    Ok(Reply::Json(topology::exchange_alone(described)))
+    let alone = topology::exchange_alone(described);
+    Ok(Reply::Json(listing.project(alone)))
 }
 
 /// `PUT /api/exchanges/VHOST/NAME`.

@@ -28,9 +28,13 @@ pub(super) async fn vhosts(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `GET /api/vhosts/VHOST`.
 pub(super) async fn vhost(call: &Call<'_>) -> Result<Reply, Failure> {
+    let listing = Listing::parse(&call.query)?;
     let described = describe(call, vec![call.params.get("vhost")]).await?;
-    let found = described.into_iter().next();
-    found.map(Reply::Json).ok_or_else(Failure::not_found)
+    let found = described
+        .into_iter()
+        .next()
+        .ok_or_else(Failure::not_found)?;
+    Ok(Reply::Json(listing.project(found)))
 }
 
 async fn describe(call: &Call<'_>, names: Vec<Name>) -> Result<Vec<Value>, Failure> {
