@@ -33,6 +33,34 @@ pub(super) struct Bound {
     pub(super) alternate_of: BTreeMap<Name, Vec<Name>>,
 }
 
+/// The sources of a list that is sorted by them.
+#[derive(Default)]
+struct Sources {
+    last: Option<Name>,
+    /// How often the last one came.
+    times: usize,
+    /// How many there were, of dead letters only and others.
+    counts: (usize, usize),
+}
+
+impl Sources {
+    /// How often this source came so far; none: there were too many others.
+    fn count(&mut self, source: &Name, is_dead: impl Fn(&Name) -> bool) -> Option<usize> {
+        let count = if is_dead(source) {
+            &mut self.counts.0
+        } else {
+            &mut self.counts.1
+        };
+        if self.last.as_ref() != Some(source) {
+            self.last = Some(source.clone());
+            self.times = 0;
+            *count += 1;
+        }
+        self.times += 1;
+        (*count <= LINT_SOURCES_MAX).then_some(self.times)
+    }
+}
+
 impl Bound {
     pub(super) fn of(core: &Core) -> Self {
         let mut bound = Self::default();
@@ -47,6 +75,23 @@ impl Bound {
             }
         }
         bound
+    }
+
+    /// Leaves what [`above`] looks at of each destination: of those exchanges that have dead letters only, and
+    /// of the others, the first, and of each the first bindings. Many queues may lie below one exchange that
+    /// many lead to.
+    pub(super) fn thin(&mut self, is_dead: impl Fn(&Name) -> bool) {
+        for bindings in self.to.values_mut() {
+            let mut seen = Sources::default();
+            bindings.retain(|binding| {
+                let bindings = seen.count(&binding.source, &is_dead);
+                bindings.is_some_and(|bindings| bindings <= LINT_KEYS_TRIED_MAX)
+            });
+        }
+        for sources in self.alternate_of.values_mut() {
+            let mut seen = Sources::default();
+            sources.retain(|source| seen.count(source, &is_dead).is_some());
+        }
     }
 
     pub(super) fn bindings(&self) -> impl Iterator<Item = &Binding> {

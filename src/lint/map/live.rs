@@ -122,7 +122,7 @@ impl Map {
 
     /// Whether an exchange is taken to have dead letters only: somebody's dead-letter exchange, or one
     /// behind it, and live messages do not pass it.
-    fn is_only_for_the_dead(&self, exchange: &Name) -> bool {
+    pub(super) fn is_only_for_the_dead(&self, exchange: &Name) -> bool {
         self.dead.contains(exchange) && !self.fed.contains_key(exchange)
     }
 

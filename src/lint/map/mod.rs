@@ -149,16 +149,17 @@ impl Map {
 
     /// Finds all arrivals and deaths.
     fn fill(&mut self, core: &Core, mut routed: Routed) {
-        let bound = Bound::of(core);
+        let mut bound = Bound::of(core);
         self.feed(core, &bound);
         let dead_keys = self.dead_keys(core, &bound);
+        // Clients publish to a queue's name if no exchange leads there; but not to one that dead
+        // letters are aimed at, unless they do not reach it.
+        let aimed_at = self.aimed_at(core, &bound);
+        bound.thin(|source| self.is_only_for_the_dead(source));
         for queue in core.queues() {
             let above = self.above(core, queue, &bound);
             self.arrive_alive(core, queue, (above, &dead_keys), &mut routed);
         }
-        // Clients publish to a queue's name if no exchange leads there; but not to one that dead
-        // letters are aimed at, unless they do not reach it.
-        let aimed_at = self.aimed_at(core, &bound);
         for queue in core.queues() {
             if !aimed_at.contains(&queue.name) {
                 self.arrive_by_name(queue);

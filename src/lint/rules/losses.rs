@@ -6,12 +6,18 @@ use crate::broker::arguments::{Overflow, QueueType};
 use crate::broker::policy::QUORUM_DELIVERY_LIMIT_DEFAULT;
 use crate::broker::queue::Queue;
 use crate::deaths::Reason;
+use crate::lint::Target;
 use crate::lint::finding::{Finding, Rule, Severity};
 use crate::lint::map::{Map, is_bounded};
 
 const FIX: &str = "set dead-letter-exchange by a policy, or drop the limit";
 
-pub(super) fn look(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Finding>) {
+pub(super) fn look(
+    core: &Core,
+    (map, target): (&Map, Target),
+    queue: &Queue,
+    findings: &mut Vec<Finding>,
+) {
     let settings = &queue.settings;
     if let Some(retry) = &settings.delayed_retry {
         if settings.delivery_limit.is_none() {
@@ -51,7 +57,9 @@ pub(super) fn look(core: &Core, map: &Map, queue: &Queue, findings: &mut Vec<Fin
         );
         lost(Rule::PushedOutIsLost, says, Reason::Maxlen);
     }
-    if let Some(limit) = settings.delivery_limit {
+    // Classic queues of a RabbitMQ count no failures.
+    let counts = target == Target::Coroner || settings.queue_type == QueueType::Quorum;
+    if let Some(limit) = settings.delivery_limit.filter(|_| counts) {
         let default = if is_default_limit(queue) {
             " (the default of quorum queues)"
         } else {

@@ -28,7 +28,7 @@ pub(super) fn all(core: &Core, map: &Map, loops: &[Loop], target: Target) -> Vec
     let mut seen = seen::Seen::default();
     for queue in core.queues().filter(known) {
         ways::look(core, (map, target), queue, &mut seen, &mut findings);
-        losses::look(core, map, queue, &mut findings);
+        losses::look(core, (map, target), queue, &mut findings);
         targets::look(core, map, queue, &mut findings);
         if target == Target::Rabbitmq {
             rabbitmq::look(queue, &mut findings);

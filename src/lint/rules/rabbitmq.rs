@@ -30,16 +30,29 @@ pub(super) fn look(queue: &Queue, findings: &mut Vec<Finding>) {
         findings.push(finding.fix(fix));
     };
     let quorum = settings.queue_type == QueueType::Quorum;
-    if settings.dead_letter_strategy == DeadLetterStrategy::AtLeastOnce {
-        if !quorum && queue.arguments.dead_letter_strategy.is_none() {
-            let says = "RabbitMQ does not apply a policy with dead-letter-strategy to classic queues: \
-                        nothing of it counts here";
-            found(says.to_owned(), "declare it with x-queue-type=quorum");
+    let is_safe = settings.dead_letter_strategy == DeadLetterStrategy::AtLeastOnce;
+    let arguments = &queue.arguments;
+    let by_policy = [
+        (
+            "dead-letter-strategy",
+            is_safe && arguments.dead_letter_strategy.is_none(),
+        ),
+        (
+            "delivery-limit",
+            settings.delivery_limit.is_some() && arguments.delivery_limit.is_none(),
+        ),
+    ];
+    for (key, is_set) in by_policy {
+        if is_set && !quorum {
+            let says = format!(
+                "RabbitMQ does not apply a policy with {key} to classic queues: nothing of it counts here"
+            );
+            found(says, "declare it with x-queue-type=quorum");
         }
-        if quorum && settings.overflow == Overflow::DropHead {
-            let says = "with overflow drop-head RabbitMQ falls back to at-most-once dead lettering";
-            found(says.to_owned(), "set overflow to reject-publish");
-        }
+    }
+    if is_safe && quorum && settings.overflow == Overflow::DropHead {
+        let says = "with overflow drop-head RabbitMQ falls back to at-most-once dead lettering";
+        found(says.to_owned(), "set overflow to reject-publish");
     }
     if quorum && settings.overflow == Overflow::RejectPublishDlx {
         let says = "quorum queues of RabbitMQ do not know overflow reject-publish-dlx: they drop from the head";

@@ -183,3 +183,25 @@ fn twenty_thousand_queues_dead_letter_to_all_of_them() {
         ["dead letters among live messages (DL016) of vhost '/'"]
     );
 }
+
+/// For each queue all bindings of the exchange above it were looked at.
+#[test]
+fn twenty_thousand_queues_lie_below_an_exchange_to_which_as_many_lead() {
+    let count = 20_000;
+    let (name, producer) = (|n: usize| format!("q{n}"), |n: usize| format!("p{n}"));
+    let dead = json!({"x-dead-letter-exchange": "dead"});
+    let queues = (0..count).map(|n| queue(&name(n), dead.clone()));
+    let fixed = [exchange("hub", "fanout"), exchange("dead", "fanout")];
+    let exchanges = (0..count).map(|n| exchange(&producer(n), "fanout"));
+    let bindings = (0..count).flat_map(|n| {
+        let to_hub = to_exchange(&producer(n), "hub");
+        [binding("hub", &name(n), ""), to_hub]
+    });
+    let bindings = bindings.chain([binding("dead", "end", "")]);
+    let definitions = json!({
+        "queues": queues.chain([queue("end", json!({}))]).collect::<Vec<_>>(),
+        "exchanges": exchanges.chain(fixed).collect::<Vec<_>>(),
+        "bindings": bindings.collect::<Vec<_>>(),
+    });
+    assert_eq!(told(&in_time(&definitions)), ["DL009 info end"]);
+}

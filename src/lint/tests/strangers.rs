@@ -165,3 +165,21 @@ fn arguments_that_a_rabbitmq_refuses_are_told_from_those_that_it_ignores() {
         "{told}"
     );
 }
+
+/// DL008 was told of a classic queue, which has no such limit there; and not that the policy counts for nothing.
+#[test]
+fn a_policy_with_a_delivery_limit_counts_for_nothing_in_classic_queues_of_a_rabbitmq() {
+    let definitions = json!({
+        "queues": [queue("classic", json!({})), queue("quorum", json!({"x-queue-type": "quorum"}))],
+        "policies": [policy("limit", (".*", 0), json!({"delivery-limit": 3}))],
+    });
+    let of = |target: Target| looked(&definitions, target);
+    let lost = |name: &str| format!("DL008 warning {name}: dropped (no_dead_letter_exchange)");
+    let here = [lost("classic"), lost("quorum")];
+    assert_eq!(told(&of(Target::Coroner)), here);
+    let there = [lost("quorum"), "DL019 warning classic".to_owned()];
+    assert_eq!(told(&of(Target::Rabbitmq)), there);
+    let words = text(&of(Target::Rabbitmq));
+    let says = "RabbitMQ does not apply a policy with delivery-limit to classic queues";
+    assert!(words.contains(says), "{words}");
+}

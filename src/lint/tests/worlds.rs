@@ -82,6 +82,11 @@ fn topology(random: &mut Random) -> Json {
             ));
         }
     }
+    // What headers bring has keys that nobody knows.
+    if random.below(3) == 0 {
+        exchanges.push(exchange("by-headers", "headers"));
+        bindings.push(binding("by-headers", &queue_name(random), ""));
+    }
     json!({"queues": queues, "exchanges": exchanges, "bindings": bindings})
 }
 
@@ -181,15 +186,19 @@ fn walk(sandbox: &mut Sandbox, random: &mut Random, findings: &[Finding]) -> Opt
     None
 }
 
-/// Whether clients are taken to publish to this queue's name: nothing else reaches it.
+/// Whether clients are taken to publish to this queue's name: nothing else reaches it, or may reach it.
 fn is_taken_to_be_published_to(sandbox: &Sandbox, queue: &Name) -> bool {
     let map = Map::draw(sandbox, Budget::default());
     let Some(queue) = sandbox.core().queue(queue) else {
         return false;
     };
     let arrivals = map.in_queue.get(&queue.id).into_iter().flatten();
-    let mut arrivals = arrivals.filter_map(|index| map.arrivals.get(*index));
-    arrivals.any(|arrival| arrival.by == By::Name)
+    let arrivals = arrivals.filter_map(|index| map.arrivals.get(*index));
+    let mut arrivals = arrivals.filter(|arrival| arrival.by == By::Name || arrival.perhaps);
+    arrivals
+        .next()
+        .is_some_and(|arrival| arrival.by == By::Name)
+        && arrivals.next().is_none()
 }
 
 #[test]
