@@ -186,6 +186,11 @@ impl Terms {
         self.recovering.is_some() || self.only_resumes || !is_sent
     }
 
+    /// Whether its consumer is to be sent again something that it knows of.
+    pub(super) fn owes(&self) -> bool {
+        self.recovering.is_some() || !self.resend.is_empty() || !self.restate.is_empty()
+    }
+
     /// Forgets a late delivery that its consumer has settled.
     pub(super) fn settle_late(&mut self, position: Position) {
         let first = Acquisition {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::clients::{Clients, NoRoom};
 use super::recorder::Recorder;
+use super::recovery::Terms;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{
@@ -139,6 +140,11 @@ impl Core {
                 queue.consumers.end_drain(consumer);
                 continue;
             };
+            let owes = state.recovery.as_deref().is_some_and(Terms::owes);
+            if state.has_credit() && owes && !is_full {
+                queue.consumers.postpone_drain(consumer);
+                continue;
+            }
             let may_take = is_fed && state.timed_out == 0 && !state.is_apart && !is_full;
             if state.has_credit() && may_take && ready > 0 {
                 continue;

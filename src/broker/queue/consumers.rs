@@ -250,10 +250,22 @@ impl Consumers {
 
     /// Looks at a consumer again, if it is draining; whether it is.
     pub fn check_drain(&mut self, id: ConsumerId) -> bool {
-        let drains = |id| self.all.get(&id).and_then(|member| member.drains);
-        let number = (!self.draining.is_empty()).then(|| drains(id)).flatten();
-        self.unchecked.extend(number);
-        number.is_some()
+        let Some(number) = self.all.get(&id).and_then(|member| member.drains) else {
+            return false;
+        };
+        self.draining.insert(number, id);
+        self.unchecked.insert(number);
+        true
+    }
+
+    /// Looks at a draining consumer only when [`Consumers::check_drain`] says so: it waits for something else
+    /// than messages of the queue.
+    pub fn postpone_drain(&mut self, id: ConsumerId) {
+        let member = self.all.get(&id);
+        if let Some(number) = member.and_then(|member| member.drains) {
+            self.draining.remove(&number);
+            self.unchecked.remove(&number);
+        }
     }
 
     /// Whether there are draining consumers to look at, with this number of ready messages.

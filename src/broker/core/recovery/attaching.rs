@@ -300,12 +300,24 @@ impl Core {
                 };
                 terms.is_resending = false;
                 if !terms.is_behind() {
-                    self.wake(id);
+                    self.end_resending(id);
                 }
                 return;
             }
         }
         self.work.push_back(Work::Resend(id));
+    }
+
+    /// A consumer gets what is new from now on, and is told if it drains.
+    fn end_resending(&mut self, id: ConsumerId) {
+        let queue_id = self.queue_of(id);
+        if let Some(queue) = queue_id.and_then(|id| self.queues.get_mut(&id))
+            && queue.consumers.check_drain(id)
+        {
+            let queue = queue.id;
+            self.schedule(queue);
+        }
+        self.wake(id);
     }
 
     /// Sends one delivery again; false if there is none or no room for it.
