@@ -1,5 +1,6 @@
 //! Consuming links: assigned messages become transfers, dispositions become settlements.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::Gateway;
@@ -9,7 +10,7 @@ use super::links::{Consumer, Link, LinkId, LinkKind};
 use super::resumable::ConsumerLifetime;
 use super::work::Work;
 use crate::base::limits::{ANSWER_BYTES_MAX, SETTLE_RUN_MAX};
-use crate::base::{ConsumerId, Serial, invariant};
+use crate::base::{ConsumerId, Position, Serial, invariant};
 use crate::broker::{Command, ConsumerEnd, Delivery, Effect, Outcome, Settle, SettleRun};
 use crate::deaths::{DeathsView, Evidence};
 use crate::link::{Event, LinkHandle, Sending, Unsendable};
@@ -300,6 +301,21 @@ impl Gateway {
         if let Some((delivery_id, state)) = found.and_then(|at| consumer.answers.remove(at)) {
             let state = if took { state } else { DeliveryState::Released };
             self.link.settle_sent(handle, delivery_id, &state);
+        }
+    }
+
+    /// Notes a delivery that its consumer held for too long. They are told of together, but before the consumer
+    /// gets anything that is `behind` it: it has settled them by then, and the message may be the same.
+    pub(super) fn on_timed_out(&mut self, late: (ConsumerId, Position), behind: &VecDeque<Effect>) {
+        self.timed_out.push(late);
+        if matches!(behind.front(), Some(Effect::TimedOut { .. })) {
+            return; // with the last of them
+        }
+        let late = self.timed_out.iter().map(|(consumer, _)| *consumer);
+        let late: BTreeSet<ConsumerId> = late.collect();
+        let mut next = behind.iter().filter_map(Effect::delivery);
+        if next.any(|delivery| late.contains(&delivery.consumer)) {
+            self.tell_timed_out();
         }
     }
 

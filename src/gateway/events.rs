@@ -288,7 +288,9 @@ impl Gateway {
             } => self.on_drained(consumer, limit, available),
             Effect::Available { .. } => self.on_available(&effect),
             Effect::ConsumerEnded { consumer, cause } => self.on_consumer_ended(consumer, cause),
-            Effect::TimedOut { consumer, position } => self.timed_out.push((consumer, position)),
+            Effect::TimedOut { consumer, position } => {
+                self.on_timed_out((consumer, position), behind);
+            }
             Effect::Published {
                 publisher,
                 token,

@@ -437,6 +437,31 @@ fn released_is_what_a_late_outcome_is_answered_with() {
     assert!(has(out, &disposition(0x41)), "{out:x?}");
 }
 
+/// A simulated world found it: what the consumer got next was told to be released, and was its own.
+#[test]
+fn a_message_that_comes_again_in_the_turn_in_which_it_timed_out_is_not_told_to_be_released() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    fill(&mut scene, client, "q", 1);
+    let (link, _) = scene.attach(client, timed(Value::Uint(500)));
+    scene.clients[client].engine.set_credit(link, 5);
+    scene.drive();
+    let (_, late, _) = scene.deliveries(client).remove(0);
+    scene.pass(499);
+    // On its way when the time is over.
+    let engine = &mut scene.clients[client].engine;
+    engine.settle_received(link, late, &DeliveryState::Released);
+    scene.pass(1);
+    let (_, again, _) = scene.deliveries(client).remove(0);
+    let id = u8::try_from(again.0).unwrap();
+    let released = [0x42, 0x52, id, 0x40, 0x42, 0x00, 0x53, 0x26];
+    let out = &scene.clients[client].written;
+    let is_told = out.windows(released.len()).any(|part| part == released);
+    assert!(!is_told, "{out:x?}");
+    assert_eq!(scene.counts("q"), (0, 1));
+}
+
 /// A delivery that waits in the gateway when it times out goes out, and is released behind it.
 #[test]
 fn delivery_that_timed_out_before_it_left_is_released_when_it_leaves() {

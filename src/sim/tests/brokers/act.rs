@@ -373,6 +373,16 @@ impl World {
         }
     }
 
+    /// What a consumer had decided about is released only if it had held it for too long.
+    pub(super) fn check_late(&self, message: u64) -> Result<(), String> {
+        if self.trial.times_out() {
+            return Ok(());
+        }
+        Err(format!(
+            "message {message} is released, in spite of its outcome"
+        ))
+    }
+
     fn outcome(&mut self) -> Outcome {
         if self.quiet {
             return Outcome::Accepted;

@@ -66,6 +66,8 @@ pub(super) enum Event {
     Dropped { message: u64 },
     /// The broker settled what this client had accepted.
     Confirmed { message: u64 },
+    /// The broker released what this client had decided about: it had held it for too long.
+    Late { message: u64 },
     /// The management node answered a request.
     Answered { request: u64, status: String },
     /// A link is gone, with what the client still had of it.

@@ -318,10 +318,15 @@ impl Session {
         for id in first..=last {
             match self.held.remove(&id) {
                 Some(held) if held.browsed && held.decided => {}
-                Some(held) if held.late && held.decided => {
-                    if !is_released {
+                // It may have decided before it was told.
+                Some(held)
+                    if held.late || is_released && held.outcome != Some(Outcome::Released) =>
+                {
+                    if !is_released || !held.decided {
                         return Err(format!("what was held for too long is {state:?}"));
                     }
+                    let message = held.message;
+                    events.push(Event::Late { message });
                 }
                 Some(held) if held.outcome == Some(Outcome::Accepted) => {
                     let message = held.message;

@@ -369,6 +369,7 @@ impl World {
                     }
                     self.ledger.deliver(&seen, settled, stale)?;
                 }
+                Event::Late { message } => self.check_late(message)?,
                 Event::Confirmed { message } => {
                     self.ledger.confirm(message);
                 }
