@@ -141,8 +141,11 @@ impl Gateway {
         };
         let echo = echo && !drain;
         match kind {
-            LinkKind::Consumer(_) => {
+            LinkKind::Consumer(state) => {
                 let consumer = id.consumer();
+                // One answer is enough for all that ask meanwhile: it tells the state in which the link is then.
+                let echo = echo && !state.echo_due;
+                state.echo_due |= echo;
                 let command = Command::ConsumerFlow {
                     consumer,
                     limit,
@@ -191,8 +194,9 @@ impl Gateway {
             consumer,
             available,
         } = told
-            && let Some((handle, _)) = self.links.consumer(*consumer)
+            && let Some((handle, state)) = self.links.consumer(*consumer)
         {
+            state.echo_due = false;
             self.link.tell_available(handle, *available);
         }
     }

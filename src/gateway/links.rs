@@ -126,6 +126,8 @@ pub(super) struct Consumer {
     pub(super) subscription: Option<Box<Subscription>>,
     /// How its link outlives its connection; none: not at all.
     pub(super) lifetime: Option<ConsumerLifetime>,
+    /// Whether the core was asked how many messages wait for credit, and the answer is not told yet.
+    pub(super) echo_due: bool,
     /// The delivery of which a part had arrived when the link ended, and where it goes on.
     pub(super) begun: Option<Box<(Acquisition, ResumePoint)>>,
 }

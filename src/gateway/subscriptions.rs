@@ -381,6 +381,7 @@ impl Gateway {
             evidence: self.evidence(&attach.name),
             subscription: None,
             lifetime: None,
+            echo_due: false,
             begun: None,
         })
     }

@@ -20,7 +20,7 @@ const DELIVERY_TAG: &str = "delivery-tag";
 pub(super) struct Tags(VecDeque<(PublisherId, Serial, DeliveryTag)>);
 
 impl Tags {
-    fn keep(&mut self, of: (PublisherId, Serial), tag: DeliveryTag) {
+    pub(super) fn keep(&mut self, of: (PublisherId, Serial), tag: DeliveryTag) {
         if self.0.len() >= ANONYMOUS_TAGS_MAX {
             self.0.pop_front();
         }

@@ -252,6 +252,11 @@ impl Clients {
         }
     }
 
+    /// Checks whether a delivery that a consumer holds may be sent to it again now: it is unsettled already.
+    pub(super) fn room_again(&mut self, id: ConsumerId) -> Result<(), NoRoom> {
+        self.taker(id).ok_or(NoRoom::Credit)?.room_again()
+    }
+
     /// Number of messages that a session was assigned.
     #[cfg(test)]
     pub(super) fn assigned(&self, id: SessionId) -> u64 {
@@ -285,7 +290,7 @@ impl Clients {
         size_bytes: u32,
     ) -> Result<&mut Consumer, NoRoom> {
         let taker = self.taker(id).ok_or(NoRoom::Credit)?;
-        taker.room()?;
+        taker.room_again()?;
         taker.connection.assigned_bytes += u64::from(size_bytes);
         taker.session.assigned += 1;
         taker.consumer.assigned += 1;
@@ -462,6 +467,19 @@ impl Taker<'_> {
         }
     }
 
+    /// The same for a delivery that the consumer holds: it does not become one more that is unsettled.
+    fn room_again(&self) -> Result<(), NoRoom> {
+        if !self.consumer.has_credit() {
+            Err(NoRoom::Credit)
+        } else if !self.session.has_window() {
+            Err(NoRoom::Session)
+        } else if !self.connection.has_room() {
+            Err(NoRoom::Connection)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Counts a message of this size against each of them, if all have anything left of their limits: one
     /// message always fits, whatever its size.
     #[inline]
@@ -485,7 +503,11 @@ impl Session {
     }
 
     const fn has_room(&self, unsettled_max: u32) -> bool {
-        self.assigned < self.limit && self.unsettled < unsettled_max
+        self.has_window() && self.unsettled < unsettled_max
+    }
+
+    const fn has_window(&self) -> bool {
+        self.assigned < self.limit
     }
 }
 

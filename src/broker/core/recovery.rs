@@ -186,6 +186,11 @@ impl Terms {
         self.recovering.is_some() || self.only_resumes || !is_sent
     }
 
+    /// Whether its consumer gets nothing new, since its map was incomplete: it is to attach again.
+    pub(super) const fn only_resumes(&self) -> bool {
+        self.only_resumes
+    }
+
     /// Whether its consumer is to be sent again something that it knows of.
     pub(super) fn owes(&self) -> bool {
         self.recovering.is_some() || !self.resend.is_empty() || !self.restate.is_empty()

@@ -140,12 +140,13 @@ impl Core {
                 queue.consumers.end_drain(consumer);
                 continue;
             };
-            let owes = state.recovery.as_deref().is_some_and(Terms::owes);
-            if state.has_credit() && owes && !is_full {
+            let terms = state.recovery.as_deref();
+            if state.has_credit() && terms.is_some_and(Terms::owes) {
                 queue.consumers.postpone_drain(consumer);
                 continue;
             }
             let may_take = is_fed && state.timed_out == 0 && !state.is_apart && !is_full;
+            let may_take = may_take && !terms.is_some_and(Terms::only_resumes);
             if state.has_credit() && may_take && ready > 0 {
                 continue;
             }
@@ -408,10 +409,10 @@ impl Assigning<'_> {
             let Some(position) = queue.messages.head() else {
                 return false; // as a rule after the last message
             };
-            let ttl_ms = queue.settings.message_ttl_ms;
             let (mut refusal, mut redelivered) = (None, false);
             let is_wanted = |slot: &Slot| {
-                if is_late(turn.now, slot, slot.expires_at(ttl_ms)) {
+                let expires_at = slot.expires_at(queue.settings.message_ttl_ms);
+                if is_late(turn.now, slot, expires_at) {
                     refusal = Some(Refusal::Late);
                     return false;
                 }
@@ -453,9 +454,7 @@ impl Assigning<'_> {
             }
             *left -= 1;
         }
-        if queue.consumers.is_anyone_draining() && !taker.consumer.has_credit() {
-            queue.consumers.check_drain(id); // its turn may be long in coming again
-        }
+        queue.consumers.end_turn(id, taker.consumer.has_credit());
         true
     }
 

@@ -189,7 +189,9 @@ impl Consumers {
             return invariant!(broken, "a consumer that waits no more is in its queue");
         };
         let (priority, waits) = (member.priority, member.waits.take());
-        if let Some(number) = member.drains {
+        if let Some(number) = member.drains
+            && self.draining.contains_key(&number)
+        {
             self.unchecked.insert(number);
         }
         if let Some(number) = waits {
@@ -242,10 +244,13 @@ impl Consumers {
         }
     }
 
-    /// Whether any of them drains.
+    /// Looks at a consumer whose credit was used up in its turn, if it is draining: its next turn may be long in
+    /// coming.
     #[inline]
-    pub fn is_anyone_draining(&self) -> bool {
-        !self.draining.is_empty()
+    pub fn end_turn(&mut self, id: ConsumerId, has_credit: bool) {
+        if !self.draining.is_empty() && !has_credit {
+            self.check_drain(id);
+        }
     }
 
     /// Looks at a consumer again, if it is draining; whether it is.

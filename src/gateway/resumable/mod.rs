@@ -30,11 +30,11 @@ use crate::base::limits::RESUMABLE_TIMEOUT_MAX_MS;
 use crate::base::{ConnectionId, Lsn, PublisherId, Serial};
 use crate::broker::publisher_link::{KeptPublish, PublisherLink};
 use crate::broker::recovery::{self, ExpiryPolicy};
-use crate::broker::{Command, Effect, PublishOutcome, PublisherCommand, PublisherNews};
+use crate::broker::{Command, Effect, Publish, PublishOutcome, PublisherCommand, PublisherNews};
 use crate::link::{Arrived, LinkHandle, Resumed, Tagged};
 use crate::wire::performative::{
-    Attach, AttachAnswer, DeliveryState, Error, ReceiverSettleMode, SenderSettleMode, Symbol,
-    Target, TargetArchetype, Terminus, UnsettledDelivery, unsettled_tags,
+    Attach, AttachAnswer, DeliveryState, DeliveryTag, Error, ReceiverSettleMode, SenderSettleMode,
+    Symbol, Target, TargetArchetype, Terminus, UnsettledDelivery, unsettled_tags,
 };
 
 use begun::Begun;
@@ -266,29 +266,26 @@ impl Gateway {
             return;
         };
         let (owner, link) = (*owner, Arc::clone(link));
+        let takes_rejected = self.takes_rejected(id.publisher());
+        if !takes_rejected {
+            self.tags.keep((id.publisher(), delivery_id), tag);
+        }
         let taken = link.arrive(owner, (tag, delivery_id), is_second);
         match (taken, way) {
             (Ok(()), Ok((way, message))) => {
                 let publish = self.publish_of(id, (delivery_id, settled), way, message);
-                let command = match link.number() {
-                    None => Command::Publish(publish),
-                    Some(number) => {
-                        let settled = link.take_settled(tag).into_iter();
-                        Command::PublishKept(Box::new(KeptPublish {
-                            publish,
-                            link: number,
-                            tag: tag.as_slice().into(),
-                            settled: settled.map(|tag| tag.as_slice().into()).collect(),
-                        }))
-                    }
-                };
+                let command = command_of(&link, tag, publish);
                 self.batch.push(Work::Command(command));
                 self.count_published(id, settled);
             }
             (Ok(()), Err(refusal)) => {
-                if let Refusal::Outcome(state) = &refusal {
-                    let decision = Decision::Refused(state.clone());
-                    link.decide((id.publisher(), delivery_id.0), &decision, Lsn(0));
+                let at = (id.publisher(), delivery_id.0);
+                match &refusal {
+                    _ if !takes_rejected => link.undo(at), // the link ends
+                    Refusal::Outcome(state) => {
+                        link.decide(at, &Decision::Refused(state.clone()), Lsn(0));
+                    }
+                    Refusal::Released(_) | Refusal::Detach(_) => {}
                 }
                 self.refuse_message(handle, delivery_id, settled, refusal);
             }
@@ -387,7 +384,7 @@ impl Gateway {
         let link = Arc::clone(&resumable.link);
         // The token is the delivery-id, see `publish`.
         let delivery_id = u32::try_from(token).unwrap_or_default();
-        if is_none_of_delivery(outcome) {
+        if is_none_of_delivery(outcome) || self.ends_link(id, outcome) {
             // It ends its link, if that is there; if not the message is to be sent again.
             link.undo((id, delivery_id));
             return self.tell_published(id, Serial(delivery_id), outcome);
@@ -418,6 +415,23 @@ impl Gateway {
         }
     }
 
+    /// Whether a publisher can be told by an outcome that its message leads nowhere.
+    fn takes_rejected(&mut self, id: PublisherId) -> bool {
+        let publisher = self.links.publisher(id).map(|(_, publisher)| &publisher.to);
+        !matches!(
+            publisher,
+            Some(Destination::Anonymous {
+                takes_rejected: false,
+                ..
+            })
+        )
+    }
+
+    /// Whether the link ends for this outcome, which its publisher does not take.
+    fn ends_link(&mut self, id: PublisherId, outcome: &PublishOutcome) -> bool {
+        matches!(outcome, PublishOutcome::NoExchange { .. }) && !self.takes_rejected(id)
+    }
+
     /// A link that outlives this connection, attached or not.
     fn resumable(&mut self, id: PublisherId) -> Option<&Resumable> {
         let departed = self.departed.iter();
@@ -434,6 +448,20 @@ const fn owner_of(connection: ConnectionId, id: LinkId) -> Owner {
         connection,
         publisher: id.publisher(),
     }
+}
+
+/// Publishes a message of a link, with its tag if that link outlives the broker.
+fn command_of(link: &ResumableLink, tag: DeliveryTag, publish: Publish) -> Command {
+    let Some(number) = link.number() else {
+        return Command::Publish(publish);
+    };
+    let settled = link.take_settled(tag).into_iter();
+    Command::PublishKept(Box::new(KeptPublish {
+        publish,
+        link: number,
+        tag: tag.as_slice().into(),
+        settled: settled.map(|tag| tag.as_slice().into()).collect(),
+    }))
 }
 
 /// The state of a delivery with this outcome.

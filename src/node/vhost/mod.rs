@@ -501,6 +501,9 @@ impl<D: Disk> Vhost<D> {
         self.pager.take(&self.reference, wants);
         wakes.wake();
         drop(garbage);
+        if more == More::No && self.failed() {
+            self.write_off(); // what it had counted when it failed may be there no more
+        }
         more == More::Yes
     }
 

@@ -325,7 +325,7 @@ impl Core {
         if !self.clients.consumers.contains_key(&id) {
             return false; // it went meanwhile
         }
-        if let Err(why) = self.clients.room(id) {
+        if let Err(why) = self.clients.room_again(id) {
             self.clients.block(id, why);
             return false;
         }

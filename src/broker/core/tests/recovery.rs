@@ -1,5 +1,7 @@
 //! Links of consumers that outlive their connection. [AMQP 2.6.13, 3.5.6]
 
+mod drains;
+
 use std::sync::Arc;
 
 use super::scenario::{CONNECTION, Scenario, body_of, draft, number, text};
@@ -189,28 +191,6 @@ fn what_a_lost_consumer_holds_is_nobody_elses_and_is_sent_again_as_far_as_it_kno
         c.settle(position, Outcome::Accepted);
     }
     assert_eq!(c.s.counts("q"), (0, 1, 0));
-}
-
-/// It was told that everything was sent after a slice of what it was to be sent again, and its credit was gone.
-#[test]
-fn who_comes_back_and_drains_is_told_when_all_was_sent_again() {
-    let bodies: Vec<String> = (0..200).map(|number| number.to_string()).collect();
-    let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
-    let mut c = Client::new(&[], &bodies);
-    assert_eq!(c.attach(vec![]), None);
-    let held = c.positions(200);
-    c.lose();
-    c.attach(held.iter().map(|at| (*at, None)).collect());
-    let consumer = c.consumer();
-    c.s.drain(consumer, 500);
-    let again = c.s.taken(consumer);
-    assert!(again.iter().all(|delivery| delivery.resumed));
-    assert_eq!(again.len(), 200);
-    let drained =
-        |effect: &Effect| matches!(effect, Effect::Drained { consumer: of, .. } if *of == consumer);
-    assert!(c.s.others.iter().any(drained));
-    c.s.publish_all("q", &["new"]);
-    assert_eq!(c.take(501).len(), 1, "its credit was used up");
 }
 
 /// The simulation of whole brokers had another consumer get it: it was given back as one that never left.
