@@ -85,12 +85,7 @@ fn a_drain_that_waits_for_what_is_sent_again_lets_its_queue_rest() {
         position: held[0],
     });
     c.s.apply(Command::SessionFlow { session, limit: 0 });
-    let flow = Command::ConsumerFlow {
-        consumer,
-        limit: 5,
-        drain: true,
-    };
-    c.s.core.apply_alone(c.s.now, flow, &mut c.s.effects);
+    c.s.drain(consumer, 5);
     let publish = Command::Publish(draft("b").post("", "q", 999));
     c.s.core.apply_alone(c.s.now, publish, &mut c.s.effects);
     let mut ticks = 0;
