@@ -24,7 +24,7 @@ mod witness;
 
 pub use finding::{Finding, Rule, Severity, Subject, Witness};
 pub use graph::{Figures, Graph};
-pub use report::{Report, Silence, counted, sarif, text};
+pub use report::{Report, Silence, counted, not_looked_at, sarif, text};
 pub use rules::OWN_KEYS;
 pub use sandbox::Sandbox;
 pub use sorted::Sorted;
