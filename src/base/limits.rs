@@ -597,6 +597,8 @@ pub const LINT_NAMES_TOLD_MAX: usize = 5;
 pub const LINT_MATCHES_MAX: usize = 5_000_000;
 /// Arrivals that are visited to find loops in one vhost, at most; and as many to tell ways back from others.
 pub const LINT_LOOP_VISITS_MAX: usize = 5_000_000;
+/// Arrivals behind one queue among which a way back to another is sought, at most.
+pub const LINT_WAYS_BACK_MAX: usize = 2_000;
 /// Least time between two searches for findings for metrics, in milliseconds; there is none while nothing
 /// changes.
 pub const LINT_COUNTED_EVERY_MS: u64 = 10_000;

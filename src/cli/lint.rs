@@ -148,7 +148,7 @@ impl Definitions {
     }
 
     /// Looks at what would stand after definitions were imported, into the given vhost or into all; fails,
-    /// and prints what was found, if a finding is as bad.
+    /// and prints what was found, if a finding is as bad. Else it warns of what could not be looked at.
     pub(super) fn check(json: Value, api: &Api, fail_on: FailOn) -> Result<Value, Failure> {
         let vhost = api.settings().vhost_given();
         let report = match api.post(&of_vhost("lint", vhost), &json) {
@@ -180,6 +180,8 @@ impl Definitions {
         if checked.is_err() {
             let text = output::printable_lines(&lint::text(&report));
             super::complain(&text.trim_end());
+        } else {
+            lint::not_looked_at(&report).for_each(|text| super::warn(&output::printable(&text)));
         }
         checked.map(|()| json)
     }

@@ -6,7 +6,7 @@ use super::topology::NotRead;
 use crate::base::Name;
 use crate::base::limits::{
     LINT_ARRIVALS_IN_ALL_MAX, LINT_BEHIND_MAX, LINT_BEHIND_STEPS_MAX, LINT_LOOP_VISITS_MAX,
-    LINT_MATCHES_MAX, LINT_ROUTED_MAX, LINT_WORDS_COMPARED_MAX,
+    LINT_MATCHES_MAX, LINT_ROUTED_MAX, LINT_WAYS_BACK_MAX, LINT_WORDS_COMPARED_MAX,
 };
 
 /// A part of the search, with a bound of its own.
@@ -66,8 +66,8 @@ impl Part {
         let max = self.steps_max();
         match self {
             Self::Matches => format!(
-                "it takes more than {max} comparisons to tell which are outranked or match nothing: \
-                 that is not told"
+                "it takes more than {max} comparisons to tell which are outranked or match nothing, or set \
+                 what arguments set otherwise (DL012) or a RabbitMQ does not apply (DL019): that is not told"
             ),
             Self::Behind => format!(
                 "there are more than {LINT_BEHIND_MAX} behind one, or it takes more than {max} steps to \
@@ -84,7 +84,8 @@ impl Part {
                 format!("it takes more than {max} steps to find them: others are not told")
             }
             Self::WaysBack => format!(
-                "it takes more than {max} steps to tell a way back from another: DL016 is not told of the rest"
+                "there are more than {LINT_WAYS_BACK_MAX} behind one queue, or it takes more than {max} steps in all to \
+                 tell a way back from another: DL016 is not told of the rest"
             ),
         }
     }

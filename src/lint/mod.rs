@@ -24,7 +24,7 @@ mod witness;
 
 pub use finding::{Finding, Rule, Severity, Subject, Witness};
 pub use graph::{Figures, Graph};
-pub use report::{Report, Silence, counted, sarif, text};
+pub use report::{Report, Silence, counted, not_looked_at, sarif, text};
 pub use rules::OWN_KEYS;
 pub use sandbox::Sandbox;
 pub use sorted::Sorted;
@@ -75,7 +75,7 @@ fn lint_within(
     silences: &[Silence],
     budget: Budget,
 ) -> Found {
-    let map = Map::draw(sandbox, budget);
+    let map = Map::draw(sandbox, target, budget);
     let loops = rules::find_loops(sandbox.core(), &map);
     let mut found = find(sandbox.core(), (&map, &loops), target, silences);
     witness::testify(sandbox, &mut found.findings);
@@ -94,7 +94,7 @@ pub(crate) struct Counted {
 /// How many findings of each rule there are, and which of them are about each queue; no witness is tried.
 pub(crate) fn count(sandbox: &Sandbox, silences: &[Silence]) -> Counted {
     let core = sandbox.core();
-    let map = Map::draw(sandbox, Budget::default());
+    let map = Map::draw(sandbox, Target::Coroner, Budget::default());
     let loops = rules::find_loops(core, &map);
     let findings = find(core, (&map, &loops), Target::Coroner, silences).findings;
     let counts = Rule::ALL.into_iter().map(|rule| {

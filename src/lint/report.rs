@@ -188,6 +188,16 @@ impl Report {
     }
 }
 
+/// What was not looked at, by an answer of [`Report::to_json`], a line each.
+pub fn not_looked_at(report: &Json) -> impl Iterator<Item = String> {
+    let not_read = report.get("not_read").and_then(Json::as_array);
+    let told = not_read.into_iter().flatten();
+    told.map(|left| {
+        let (item, why) = (word(left, "item"), word(left, "why"));
+        format!("not looked at: {item}: {why}")
+    })
+}
+
 /// The lines of an answer of [`Report::to_json`], for people.
 pub fn text(report: &Json) -> String {
     let mut text = String::new();
@@ -198,13 +208,8 @@ pub fn text(report: &Json) -> String {
             .into_iter()
             .flatten()
     };
-    for left in list("not_read") {
-        let _ = writeln!(
-            text,
-            "not looked at: {}: {}",
-            word(left, "item"),
-            word(left, "why")
-        );
+    for left in not_looked_at(report) {
+        let _ = writeln!(text, "{left}");
     }
     for finding in list("findings") {
         let object = finding.get("object").unwrap_or(&Json::Null);
@@ -324,15 +329,7 @@ pub fn sarif(report: &Json, file: &str, version: &str) -> Json {
 
 /// What was not looked at, and how many findings are not told, as notifications of SARIF.
 fn left_out(report: &Json) -> Vec<Json> {
-    let not_read = report.get("not_read").and_then(Json::as_array);
-    let told = not_read.into_iter().flatten();
-    let told = told.map(|left| {
-        format!(
-            "not looked at: {}: {}",
-            word(left, "item"),
-            word(left, "why")
-        )
-    });
+    let told = not_looked_at(report);
     let left = report.get("left_out").and_then(Json::as_u64).unwrap_or(0);
     let more = (left > 0).then(|| format!("the worst are told; {left} more are left out"));
     let told = told.chain(more);

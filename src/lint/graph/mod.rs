@@ -136,7 +136,7 @@ impl Graph {
         figures: Option<(Timestamp, Sorted<Name, Figures>)>,
     ) -> Self {
         let core = sandbox.core();
-        let map = Map::draw(sandbox, Budget::default());
+        let map = Map::draw(sandbox, Target::Coroner, Budget::default());
         let loops = rules::find_loops(core, &map);
         let findings = find(core, (&map, &loops), Target::Coroner, silences).findings;
         let (as_of, figures) = figures.unzip();

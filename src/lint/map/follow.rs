@@ -49,6 +49,9 @@ impl Map {
         known.made_up &= other.made_up;
         if is_surer {
             // All those before it are sure, so that it is not among them.
+            if let (By::Death(from, _), By::Name) = (known.by, other.by) {
+                known.may_follow = Some(from);
+            }
             (known.perhaps, known.by) = (false, other.by);
         }
         if index < self.steps_of.len() {
@@ -102,7 +105,7 @@ impl Map {
                 ..arrival
             };
             let mut followed = None;
-            for reason in reasons(queue) {
+            for reason in reasons(queue, self.target) {
                 let (fate, reached) = followed.get_or_insert_with(|| {
                     self.follow(core, (from, &arrival, reason), way.as_ref())
                 });
@@ -176,6 +179,7 @@ impl Map {
                 queue: *queue,
                 route: Arc::clone(way),
                 by: By::Death(from, reason),
+                may_follow: None,
                 perhaps: arrival.perhaps || perhaps,
                 made_up: arrival.made_up,
                 keyless: arrival.keyless,

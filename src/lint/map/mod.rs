@@ -15,14 +15,15 @@ use std::sync::Arc;
 use self::above::{Bound, above};
 use self::follow::Reached;
 use self::live::Routed;
+use super::Target;
 use super::behind::{Behind, Leads};
 use super::budget::{Budget, Part};
 use super::finding::Witness;
 use super::sandbox::{Sandbox, Strangers};
-use crate::base::limits::LINT_ARRIVALS_IN_ALL_MAX;
+use crate::base::limits::LINT_WAYS_BACK_MAX;
 use crate::base::{ExchangeId, Name, QueueId};
 use crate::broker::Core;
-use crate::broker::arguments::Overflow;
+use crate::broker::arguments::{Overflow, QueueType};
 use crate::broker::queue::Queue;
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::deaths::Reason;
@@ -45,6 +46,9 @@ pub(super) struct Arrival {
     pub(super) queue: QueueId,
     pub(super) route: Arc<Route>,
     pub(super) by: By,
+    /// It may also follow this one by a death, by which it came before clients were taken to publish it to
+    /// the queue's name.
+    pub(super) may_follow: Option<usize>,
     /// It may be that none comes this way.
     pub(super) perhaps: bool,
     /// A word of its key is one that a wildcard takes and no binding names.
@@ -105,13 +109,15 @@ pub(super) struct Map {
     reached: Reached,
     /// Arrivals of which more is known than when their dead letters were followed.
     changed: Vec<usize>,
+    /// Who is to run the topology.
+    target: Target,
     /// What may still be looked at.
     pub(super) budget: Budget,
 }
 
 impl Map {
     /// Draws the map of a topology.
-    pub(super) fn draw(sandbox: &Sandbox, budget: Budget) -> Self {
+    pub(super) fn draw(sandbox: &Sandbox, target: Target, budget: Budget) -> Self {
         let core = sandbox.core();
         let router = core.router();
         let leads = Leads::of(router);
@@ -138,6 +144,7 @@ impl Map {
             dead,
             behind,
             strangers: Arc::clone(sandbox.strangers()),
+            target,
             fed: BTreeMap::new(),
             reached: Reached::default(),
             changed: Vec::new(),
@@ -228,9 +235,15 @@ impl Map {
                 if queue == to || !self.budget.take(Part::WaysBack, 1) {
                     return true;
                 }
-                if seen.len() < LINT_ARRIVALS_IN_ALL_MAX / 100 && seen.insert(next) {
-                    open.push(next);
+                if seen.contains(&next) {
+                    continue;
                 }
+                if seen.len() >= LINT_WAYS_BACK_MAX {
+                    self.budget.cut(Part::WaysBack);
+                    return true;
+                }
+                seen.insert(next);
+                open.push(next);
             }
         }
         false
@@ -284,12 +297,14 @@ impl Map {
             })
         };
         // By its name anybody may publish to a queue.
-        let mut others = arrivals.filter(|arrival| arrival.by != By::Name).peekable();
-        others.peek().is_some()
-            && others.all(|arrival| match arrival.by {
-                By::Death(from, _) => !waited(from),
-                By::Exchange | By::Name => false,
-            })
+        let others = arrivals.filter_map(|arrival| match arrival.by {
+            By::Exchange => Some(None),
+            By::Death(from, _) => Some(Some(from)),
+            By::Name => arrival.may_follow.map(Some),
+        });
+        let mut others = others.peekable();
+        let is_dead = |from: Option<usize>| from.is_some_and(|from| !waited(from));
+        others.peek().is_some() && others.all(is_dead)
     }
 
     /// A message that arrives so, and dies of this there.
@@ -340,8 +355,8 @@ fn same_way(a: &Route, b: &Route) -> bool {
     a.exchange == b.exchange && a.keys == b.keys
 }
 
-/// The reasons of which messages can die in a queue as it is set up.
-fn reasons(queue: &Queue) -> Vec<Reason> {
+/// The reasons of which messages can die in a queue as it is set up, where this runs it.
+fn reasons(queue: &Queue, target: Target) -> Vec<Reason> {
     let settings = &queue.settings;
     let mut reasons = vec![Reason::Rejected];
     if settings.message_ttl_ms.is_some() {
@@ -350,10 +365,18 @@ fn reasons(queue: &Queue) -> Vec<Reason> {
     if is_bounded(queue) && settings.overflow != Overflow::RejectPublish {
         reasons.push(Reason::Maxlen);
     }
-    if settings.delivery_limit.is_some() {
+    if delivery_limit(queue, target).is_some() {
         reasons.push(Reason::DeliveryLimit);
     }
     reasons
+}
+
+/// How many failed deliveries a queue allows a message, where this runs it. Classic queues of a RabbitMQ count
+/// no failures.
+pub(super) fn delivery_limit(queue: &Queue, target: Target) -> Option<u32> {
+    let settings = &queue.settings;
+    let counts = target == Target::Coroner || settings.queue_type == QueueType::Quorum;
+    settings.delivery_limit.filter(|_| counts)
 }
 
 /// Whether the queue has a length limit.

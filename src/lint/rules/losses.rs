@@ -7,8 +7,9 @@ use crate::broker::policy::QUORUM_DELIVERY_LIMIT_DEFAULT;
 use crate::broker::queue::Queue;
 use crate::deaths::Reason;
 use crate::lint::Target;
+use crate::lint::budget::Part;
 use crate::lint::finding::{Finding, Rule, Severity};
-use crate::lint::map::{Map, is_bounded};
+use crate::lint::map::{Map, delivery_limit, is_bounded};
 
 const FIX: &str = "set dead-letter-exchange by a policy, or drop the limit";
 
@@ -36,7 +37,10 @@ pub(super) fn look(
     }
     let is_for_the_dead = map.is_for_the_dead(core, queue.id);
     if is_for_the_dead {
-        of_the_dead(queue, findings);
+        // By ways that were not followed live messages may come.
+        if !map.budget.is_used_up(Part::Routes) {
+            of_the_dead(queue, target, findings);
+        }
         return;
     }
     let mut lost = |rule: Rule, says: String, reason: Reason| {
@@ -57,9 +61,7 @@ pub(super) fn look(
         );
         lost(Rule::PushedOutIsLost, says, Reason::Maxlen);
     }
-    // Classic queues of a RabbitMQ count no failures.
-    let counts = target == Target::Coroner || settings.queue_type == QueueType::Quorum;
-    if let Some(limit) = settings.delivery_limit.filter(|_| counts) {
+    if let Some(limit) = delivery_limit(queue, target) {
         let default = if is_default_limit(queue) {
             " (the default of quorum queues)"
         } else {
@@ -73,7 +75,7 @@ pub(super) fn look(
 }
 
 /// A queue that only dead letters reach, and that sends its own dead nowhere.
-fn of_the_dead(queue: &Queue, findings: &mut Vec<Finding>) {
+fn of_the_dead(queue: &Queue, target: Target, findings: &mut Vec<Finding>) {
     let settings = &queue.settings;
     let bounded = is_bounded(queue) && settings.overflow == Overflow::DropHead;
     match (settings.message_ttl_ms, bounded) {
@@ -97,7 +99,7 @@ fn of_the_dead(queue: &Queue, findings: &mut Vec<Finding>) {
         }
         (None, false) => {}
     }
-    if settings.delivery_limit.is_some() && !is_default_limit(queue) {
+    if delivery_limit(queue, target).is_some() && !is_default_limit(queue) {
         let says =
             "dead letters that fail too often here are dropped: the second death is the last";
         let finding = Finding::new(Rule::SecondDeathIsLast, subject(queue), says);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rabbitmq::OWN_KEYS;
+use super::rabbitmq::{OWN_KEYS, is_not_applied};
 use super::{listed, subject};
 use crate::base::Name;
 use crate::broker::definition::{Subject as KeyOf, key};
@@ -20,7 +20,7 @@ pub(super) fn look(core: &Core, map: &Map, target: Target, findings: &mut Vec<Fi
         let strange: Vec<bool> = policies
             .map(|policy| matches_a_stranger(map, policy))
             .collect();
-        of_kind(core, map, (operator, &strange), findings);
+        of_kind(core, (map, target), (operator, &strange), findings);
         for (policy, is_strange) in core.policies().list(operator).zip(&strange) {
             // What has no effect in this broker has one there.
             let is_for_others = target == Target::Rabbitmq || *is_strange;
@@ -52,11 +52,11 @@ struct Fate<'a> {
     outranked: BTreeMap<&'a Name, Vec<&'a Name>>,
 }
 
-/// DL011, DL012, and DL013 for what matches nothing. Not inlined: it would be there for each kind of policy.
+/// DL011, DL012, DL013 for what matches nothing, and DL019 for what a RabbitMQ does not apply. Not inlined: it would be there for each kind of policy.
 #[inline(never)]
 fn of_kind(
     core: &Core,
-    map: &Map,
+    (map, target): (&Map, Target),
     (operator, strange): (bool, &[bool]),
     findings: &mut Vec<Finding>,
 ) {
@@ -86,6 +86,9 @@ fn of_kind(
             continue;
         };
         beaten(queue, (operator, winner), findings);
+        if target == Target::Rabbitmq {
+            is_not_applied(queue, winner, findings);
+        }
         for (policy, fate) in of_queue {
             if policy.name == winner.name {
                 fate.applied += 1;

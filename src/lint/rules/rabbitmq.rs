@@ -1,6 +1,7 @@
 //! What a RabbitMQ does otherwise, for queues: DL019.
 
 use super::subject;
+use crate::broker::Policy;
 use crate::broker::arguments::{DeadLetterStrategy, Overflow, QueueType};
 use crate::broker::queue::Queue;
 use crate::lint::finding::{Finding, Rule};
@@ -23,6 +24,37 @@ pub const OWN_KEYS: [&str; 7] = [
 const REFUSED_BY_CLASSIC: &[&str] = &["x-dead-letter-strategy", "x-delivery-limit"];
 const REFUSED_BY_QUORUM: &[&str] = &["x-queue-master-locator"];
 
+/// The policy that a queue has here, and has not in a RabbitMQ for one of its keys.
+pub(super) fn is_not_applied(queue: &Queue, policy: &Policy, findings: &mut Vec<Finding>) {
+    if queue.settings.queue_type == QueueType::Quorum {
+        return;
+    }
+    let arguments = &queue.arguments;
+    let strategy = policy.definition.dead_letter_strategy;
+    let is_safe = strategy == Some(DeadLetterStrategy::AtLeastOnce);
+    let is_limited = policy
+        .given
+        .iter()
+        .any(|(key, _)| &**key == "delivery-limit");
+    let by_policy = [
+        (
+            "dead-letter-strategy",
+            is_safe && arguments.dead_letter_strategy.is_none(),
+        ),
+        (
+            "delivery-limit",
+            is_limited && arguments.delivery_limit.is_none(),
+        ),
+    ];
+    for (key, _) in by_policy.into_iter().filter(|(_, is_set)| *is_set) {
+        let says = format!(
+            "RabbitMQ does not apply a policy with {key} to classic queues: nothing of it counts here"
+        );
+        let finding = Finding::new(Rule::OtherwiseInRabbitmq, subject(queue), says);
+        findings.push(finding.fix("declare it with x-queue-type=quorum"));
+    }
+}
+
 pub(super) fn look(queue: &Queue, findings: &mut Vec<Finding>) {
     let settings = &queue.settings;
     let mut found = |says: String, fix: &str| {
@@ -31,25 +63,6 @@ pub(super) fn look(queue: &Queue, findings: &mut Vec<Finding>) {
     };
     let quorum = settings.queue_type == QueueType::Quorum;
     let is_safe = settings.dead_letter_strategy == DeadLetterStrategy::AtLeastOnce;
-    let arguments = &queue.arguments;
-    let by_policy = [
-        (
-            "dead-letter-strategy",
-            is_safe && arguments.dead_letter_strategy.is_none(),
-        ),
-        (
-            "delivery-limit",
-            settings.delivery_limit.is_some() && arguments.delivery_limit.is_none(),
-        ),
-    ];
-    for (key, is_set) in by_policy {
-        if is_set && !quorum {
-            let says = format!(
-                "RabbitMQ does not apply a policy with {key} to classic queues: nothing of it counts here"
-            );
-            found(says, "declare it with x-queue-type=quorum");
-        }
-    }
     if is_safe && quorum && settings.overflow == Overflow::DropHead {
         let says = "with overflow drop-head RabbitMQ falls back to at-most-once dead lettering";
         found(says.to_owned(), "set overflow to reject-publish");

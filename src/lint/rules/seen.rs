@@ -199,7 +199,8 @@ mod tests {
         });
         let topology = Topology::read(&definitions, None, OnUndeliverable::Drop).unwrap();
         let sandbox = topology.vhosts.values().next().unwrap();
-        let (core, map) = (sandbox.core(), Map::draw(sandbox, Budget::default()));
+        let map = Map::draw(sandbox, Target::Coroner, Budget::default());
+        let core = sandbox.core();
         let (mut seen, mut findings): (Seen, Vec<Finding>) = (Seen::default(), Vec::new());
         for queue in core.queues() {
             let (map, findings) = ((&map, Target::Coroner), &mut findings);

@@ -124,6 +124,45 @@ fn loops_and_ways_that_are_not_looked_at_are_told() {
     check(&lost, Part::Arrivals, 0, (&[], ways));
 }
 
+/// A queue was taken to get dead letters only where its live messages were not followed.
+#[test]
+fn a_queue_whose_live_messages_are_not_followed_is_not_said_to_be_for_the_dead() {
+    let definitions = json!({
+        "queues": [queue("orders", json!({"x-dead-letter-exchange": "dead"})), queue("parking", json!({}))],
+        "exchanges": [exchange("shop", "direct"), exchange("dead", "fanout")],
+        "bindings": [binding("shop", "parking", "p"), binding("dead", "parking", "")],
+    });
+    check(&definitions, Part::Routes, 100, (&["DL016 orders"], &[]));
+    let ways = "ways of messages of vhost '/'";
+    check(&definitions, Part::Routes, 0, (&[], &[ways]));
+}
+
+/// It was said, without a word, that there is none.
+#[test]
+fn a_way_back_that_is_sought_among_too_many_is_told_as_not_looked_at() {
+    let of = |count: usize| {
+        let name = |n: usize| format!("q{n}");
+        let next =
+            |n: usize| json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": name(n)});
+        let queues = (1..count).map(|n| queue(&name(n - 1), next(n)));
+        let ends = [
+            queue("orders", json!({"x-dead-letter-exchange": "dead"})),
+            queue(&name(count - 1), json!({})),
+        ];
+        let definitions = json!({
+            "queues": queues.chain(ends).collect::<Vec<_>>(),
+            "exchanges": [exchange("shop", "direct"), exchange("dead", "fanout")],
+            "bindings": [binding("shop", "q0", "k"), binding("dead", "q0", "")],
+        });
+        let (findings, left) = found(&definitions, Budget::default().with(Part::Loops, 0));
+        let of_orders = findings.iter().any(|finding| finding == "DL016 orders");
+        let way_back = "dead letters among live messages (DL016) of vhost '/'";
+        (of_orders, left.iter().any(|left| left == way_back))
+    };
+    assert_eq!(of(10), (true, false));
+    assert_eq!(of(2_100), (false, true));
+}
+
 /// Queues `q0` to `q19999`, of which each is bound to both exchanges, the dead-letter exchange one of them.
 fn many(kinds: (&str, &str), keys: fn(usize) -> (String, String)) -> Json {
     let count = 20_000;

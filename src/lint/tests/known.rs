@@ -167,3 +167,20 @@ fn of_two_policies_with_the_same_priority_the_first_name_is_said_to_count() {
                 its name";
     assert!(words.contains(told), "{words}");
 }
+
+/// That clients are taken to publish to its name, since perhaps no dead letter comes, hid that only they do.
+#[test]
+fn a_queue_that_perhaps_dead_letters_reach_and_nothing_else_is_for_the_dead() {
+    let parking = json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parking"});
+    let definitions = json!({
+        "queues": [
+            queue("first", json!({"x-dead-letter-exchange": "perhaps"})),
+            queue("maybe", parking),
+            queue("parking", json!({})),
+        ],
+        "exchanges": [exchange("in", "direct"), exchange("perhaps", "headers")],
+        "bindings": [binding("in", "first", "k"), binding("perhaps", "maybe", "")],
+    });
+    let told = told(&looked(&definitions, Target::Coroner));
+    assert!(told.contains(&"DL009 info parking".to_owned()), "{told:?}");
+}

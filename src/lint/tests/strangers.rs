@@ -183,3 +183,29 @@ fn a_policy_with_a_delivery_limit_counts_for_nothing_in_classic_queues_of_a_rabb
     let says = "RabbitMQ does not apply a policy with delivery-limit to classic queues";
     assert!(words.contains(says), "{words}");
 }
+
+/// A `delivery-limit` of -1 was not seen, since it is none; and letters were said to die there of failures.
+#[test]
+fn a_delivery_limit_by_policy_neither_drops_nor_moves_what_failed_in_classic_queues_of_a_rabbitmq()
+{
+    let of = |queues: Json, limit: i64, target: Target| {
+        let limit = policy("limit", (".*", 0), json!({"delivery-limit": limit}));
+        told(&looked(
+            &json!({"queues": queues, "policies": [limit]}),
+            target,
+        ))
+    };
+    let to = |name: &str| json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": name});
+    let dead = json!([queue("orders", to("parking")), queue("parking", json!({}))]);
+    let grows = "DL009 info parking".to_owned();
+    let last = "DL010 info parking".to_owned();
+    let differs = ["orders", "parking"].map(|name| format!("DL019 warning {name}"));
+    assert_eq!(of(dead.clone(), 3, Target::Coroner), [grows.clone(), last]);
+    let there = [differs.as_slice(), &[grows]].concat();
+    assert_eq!(of(dead.clone(), 3, Target::Rabbitmq), there);
+    assert_eq!(of(dead, -1, Target::Rabbitmq), there);
+    let round = json!([queue("round", to("round"))]);
+    let turns = |told: Vec<String>| told.iter().any(|told| told.starts_with("DL004"));
+    assert!(turns(of(round.clone(), 3, Target::Coroner)));
+    assert!(!turns(of(round, 3, Target::Rabbitmq)));
+}

@@ -188,7 +188,7 @@ fn walk(sandbox: &mut Sandbox, random: &mut Random, findings: &[Finding]) -> Opt
 
 /// Whether clients are taken to publish to this queue's name: nothing else reaches it, or may reach it.
 fn is_taken_to_be_published_to(sandbox: &Sandbox, queue: &Name) -> bool {
-    let map = Map::draw(sandbox, Budget::default());
+    let map = Map::draw(sandbox, Target::Coroner, Budget::default());
     let Some(queue) = sandbox.core().queue(queue) else {
         return false;
     };

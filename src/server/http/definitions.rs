@@ -1,5 +1,7 @@
 //! Routes to definitions: everything declared, as one file.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::answer::Answer;
@@ -7,10 +9,11 @@ use super::api::Call;
 use super::aside::aside;
 use super::reply::Reply;
 use crate::base::Name;
-use crate::lint::{Report, Severity, Target, Unknown, counted};
+use crate::lint::{NotRead, Report, Severity, Target, Unknown, counted};
 use crate::management::http::Failure;
 use crate::management::http::json::reading::memory_bytes;
 use crate::server::admin::Admin;
+use crate::server::definitions::Imported;
 
 /// `GET /api/definitions` and `GET /api/definitions/VHOST`.
 pub(super) async fn export(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply, Failure> {
@@ -25,19 +28,20 @@ pub(super) async fn export(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply
 
 /// `POST /api/definitions` and `POST /api/definitions/VHOST`: 204; 200 with lists if items are not
 /// supported, or will probably not do what was meant. 400 with `fail-on`, and nothing is imported, if the
-/// linter finds something as bad in what would stand then.
+/// linter finds something as bad in what would stand then; a warning for each part that it did not look at.
 pub(super) async fn import(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply, Failure> {
     let Some(json) = call.take_body() else {
         return Err(Failure::bad_request("not JSON: there is no body"));
     };
-    let json = match fail_on(call)? {
-        None => json,
+    let (json, not_read) = match fail_on(call)? {
+        None => (json, Vec::new()),
         Some(severity) => {
             let (admin, vhost) = (call.admin(), vhost.clone());
             aside(move || check(&admin, json, vhost.as_ref(), severity)).await?
         }
     };
-    let imported = call.admin().import(json, vhost).await?;
+    let mut imported = call.admin().import(json, vhost).await?;
+    warn_of(&mut imported, not_read);
     if imported.left_out.is_empty() && imported.warnings.is_empty() {
         return Ok(Reply::Done);
     }
@@ -56,20 +60,31 @@ fn fail_on(call: &Call<'_>) -> Result<Option<Severity>, Failure> {
     severity.ok_or_else(wrong).map(Some)
 }
 
-/// The definitions again, if the linter finds nothing so bad in what would stand after they were imported.
+/// Adds a warning for each part that the linter did not look at, without those that were left out anyway.
+fn warn_of(imported: &mut Imported, not_read: Vec<NotRead>) {
+    let left_out = imported.left_out.iter().map(|left| left.item.as_str());
+    let left_out: BTreeSet<&str> = left_out.collect();
+    let not_read = not_read.into_iter();
+    let not_read = not_read.filter(|left| !left_out.contains(left.item.as_str()));
+    let warnings = not_read.map(|left| format!("not looked at: {}: {}", left.item, left.why));
+    imported.warnings.splice(0..0, warnings);
+}
+
+/// The definitions again, with what was not looked at, if the linter finds nothing so bad in what would stand
+/// after they were imported.
 fn check(
     admin: &Admin,
     definitions: Value,
     vhost: Option<&Name>,
     severity: Severity,
-) -> Result<Value, Failure> {
+) -> Result<(Value, Vec<NotRead>), Failure> {
     let after = (admin.undeliverable(), Unknown::LeftOut);
     let mut read = admin.topology_after(&definitions, vhost, after)?;
     let report = Report::of(&mut read.topology, Target::Coroner);
     let mut bad = report.as_bad_as(severity);
     let Some((vhost, first)) = bad.next() else {
         drop(bad);
-        return Ok(definitions);
+        return Ok((definitions, report.not_read));
     };
     let why = format!(
         "nothing was imported: {} as bad as 'fail-on' says, or worse; the first: {} {} (vhost {vhost}): {}; \
@@ -80,4 +95,32 @@ fn check(
         first.says
     );
     Err(Failure::bad_request(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::definitions::LeftOut;
+
+    #[test]
+    fn what_the_linter_did_not_look_at_is_a_warning_unless_it_is_left_out_anyway() {
+        let of = |item: &str, why: &str| (item.to_owned(), why.to_owned());
+        let (item, why) = of("queue 'q' in vhost '/'", "it is a stream");
+        let left_out = vec![LeftOut { item, why }];
+        let mut imported = Imported {
+            applied: 1,
+            left_out,
+            warnings: Vec::new(),
+        };
+        let told = [
+            of("queue 'q' in vhost '/'", "it is a stream"),
+            of("loops of vhost '/'", "many"),
+        ];
+        let not_read = told.map(|(item, why)| NotRead { item, why });
+        warn_of(&mut imported, not_read.into());
+        assert_eq!(
+            imported.warnings,
+            ["not looked at: loops of vhost '/': many"]
+        );
+    }
 }
