@@ -88,12 +88,13 @@ fn one_more_parameter_than_there_may_be_is_refused() {
 #[test]
 fn one_more_topic_permission_of_a_vhost_than_there_may_be_is_refused() {
     let (vhost, user) = (Name::from("v"), Name::from("u"));
+    let permissions = TopicPermissions::new("", "", "u", "v").unwrap();
     let registry = filled(PERMISSIONS_MAX, |number| {
         RegistryFact::TopicPermissionsSet {
             vhost: vhost.clone(),
             user: user.clone(),
             exchange: name("e", number),
-            permissions: TopicPermissions::new("", "", "u", "v").unwrap(),
+            permissions: permissions.clone(),
         }
     });
     let change = |exchange| Change::TopicPermissionsPut {
