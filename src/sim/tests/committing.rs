@@ -112,7 +112,7 @@ fn crash_everywhere(records: &[(Record, Vec<Lsn>)]) -> Result<BTreeSet<bool>, St
                 off_after_bytes: Some(byte),
                 ..Faults::default()
             });
-            let Ok(mut life) = Life::begin(&disk, seed) else {
+            let Ok(mut life) = Life::again(&disk, seed, &life) else {
                 continue;
             };
             let _ = life.live(records);
@@ -189,7 +189,7 @@ fn what_dies_before_its_transaction_is_written_is_not_taken_out_of_it() {
                 off_after_bytes: Some(byte),
                 ..Faults::default()
             });
-            let Ok(mut life) = Life::begin(&disk, seed) else {
+            let Ok(mut life) = Life::again(&disk, seed, &life) else {
                 continue;
             };
             let _ = life.live(&records);

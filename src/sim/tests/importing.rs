@@ -88,7 +88,7 @@ fn each_line_is_imported_once_whatever_byte_a_crash_cuts_off() {
                 off_after_bytes: Some(byte),
                 ..Faults::default()
             });
-            let Ok(mut life) = Life::begin(&disk, seed) else {
+            let Ok(mut life) = Life::again(&disk, seed, &life) else {
                 continue;
             };
             let _ = life.live(&records);

@@ -81,7 +81,7 @@ fn dead_letter_is_in_its_source_or_in_the_quarantine_whatever_byte_a_crash_cuts_
                 off_after_bytes: Some(byte),
                 ..Faults::default()
             });
-            let Ok(mut life) = Life::begin(&disk, seed) else {
+            let Ok(mut life) = Life::again(&disk, seed, &life) else {
                 continue;
             };
             let _ = life.live(&records);

@@ -111,7 +111,7 @@ fn a_moved_message_is_in_one_queue_and_counted_whatever_byte_a_crash_cuts_off() 
                 off_after_bytes: Some(byte),
                 ..Faults::default()
             });
-            let Ok(mut life) = Life::begin(&disk, seed) else {
+            let Ok(mut life) = Life::again(&disk, seed, &life) else {
                 continue;
             };
             let _ = life.live(&records);

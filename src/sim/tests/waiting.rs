@@ -321,7 +321,7 @@ fn check(story: fn(&mut Client), exchange: &str, targets: &[&str]) {
         let mut life = Life::begin(&whole, seed).unwrap();
         life.live(&teller.records).unwrap();
         for byte in 1..=whole.bytes_written() {
-            waited |= crash_at(byte, seed, &teller.records, exchange, targets);
+            waited |= crash_at(byte, (seed, &life), &teller.records, exchange, targets);
         }
     }
     assert!(waited, "no crash leaves a dead letter that waits");
@@ -330,7 +330,7 @@ fn check(story: fn(&mut Client), exchange: &str, targets: &[&str]) {
 /// Crashes after a byte and checks what comes of it; whether a dead letter waited.
 fn crash_at(
     byte: u64,
-    seed: u64,
+    (seed, whole): (u64, &Life),
     history: &[(Record, Vec<Lsn>)],
     exchange: &str,
     targets: &[&str],
@@ -340,7 +340,7 @@ fn crash_at(
         off_after_bytes: Some(byte),
         ..Faults::default()
     });
-    let Ok(mut life) = Life::begin(&disk, seed) else {
+    let Ok(mut life) = Life::again(&disk, seed, whole) else {
         return false;
     };
     let _ = life.live(history);
