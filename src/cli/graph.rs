@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::api::{Api, Path};
 use super::exit::{Failure, FailureKind};
-use super::lint::{Definitions, is_not_known};
+use super::lint::Definitions;
 use super::manage::Task;
 use super::output::{self, Column, Output};
 use crate::base::Name;
@@ -101,7 +101,7 @@ impl Task for Graph {
             Ok(Answer::Json(graph)) => output::print_json(&graph),
             Ok(Answer::Text(text)) => output::print_data(&text),
             // Or there is no such queue.
-            Err(failure) if is_not_known(api, &failure) => {
+            Err(failure) if api.is_not_known(&failure) => {
                 let Ok(definitions) = Definitions::of_vhost(api) else {
                     return Err(failure);
                 };

@@ -153,7 +153,7 @@ impl Definitions {
         let vhost = api.settings().vhost_given();
         let report = match api.post(&of_vhost("lint", vhost), &json) {
             Ok(report) => report,
-            Err(failure) if is_not_known(api, &failure) => {
+            Err(failure) if api.is_not_known(&failure) => {
                 let there = Self::of_broker(api)?;
                 let mut topology = there.topology(OnUndeliverable::Drop)?;
                 let vhost = vhost.map(Name::from);
@@ -204,28 +204,6 @@ fn names_no_vhost(json: &Value) -> bool {
     items.peek().is_some() && items.all(|item| item.get("vhost").is_none())
 }
 
-/// Whether a broker that did not answer does not know what it was asked: it is a RabbitMQ, whatever it said;
-/// or there is no such vhost, which it says again when it is asked for definitions.
-pub(super) fn is_not_known(api: &Api, failure: &Failure) -> bool {
-    match failure.kind {
-        FailureKind::NotFound | FailureKind::NoUser => true,
-        // It would have to be waited for once more.
-        FailureKind::Timeout => false,
-        FailureKind::Failed
-        | FailureKind::Usage
-        | FailureKind::Data
-        | FailureKind::Unavailable
-        | FailureKind::Software
-        | FailureKind::Output
-        | FailureKind::Protocol
-        | FailureKind::NoPermission => {
-            let overview = api.get(&Path::of(&["overview"])).unwrap_or_default();
-            overview.get("rabbitmq_version").is_some()
-                && overview.get("product_name") != Some(&Value::from("Coroner"))
-        }
-    }
-}
-
 /// The path of what is asked of all vhosts, or of one.
 fn of_vhost(name: &str, vhost: Option<&str>) -> Path {
     match vhost {
@@ -247,7 +225,7 @@ impl Lint {
         };
         match api.get(&path) {
             Ok(report) => Ok(report),
-            Err(failure) if is_not_known(api, &failure) => {
+            Err(failure) if api.is_not_known(&failure) => {
                 Definitions::of_broker(api)?.look(self.target(Target::Rabbitmq))
             }
             Err(failure) => Err(failure),

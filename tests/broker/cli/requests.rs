@@ -433,6 +433,51 @@ fn a_rabbitmq_that_does_not_know_the_linter_is_looked_at_here_whatever_it_answer
     }
 }
 
+/// The commands that look at messages recognised a RabbitMQ by 404 only: by another status they failed.
+#[test]
+fn messages_of_a_rabbitmq_are_looked_at_whatever_it_answers_to_what_it_does_not_know() {
+    let of = |status: u16, product: &'static str| -> &'static [Answer] {
+        let all = [
+            ("GET /api/queues/%2F/q/messages", status, "{}"),
+            ("GET /api/queues/%2F/q/groups", status, "{}"),
+            ("POST /api/queues/%2F/q/get", 200, "[]"),
+            ("GET /api/queues/%2F/q", 200, r#"{"name":"q"}"#),
+            ("GET /api/overview", 200, product),
+        ];
+        Box::leak(Box::new(all))
+    };
+    let rabbitmq = r#"{"rabbitmq_version":"4.1.0","product_name":"RabbitMQ"}"#;
+    let coroner_itself = r#"{"rabbitmq_version":"4.2.0","product_name":"Coroner"}"#;
+    let run = |answers: &'static [Answer], line: &[&str]| {
+        let recorder = Recorder::start(answers);
+        let output = coroner(&[line, &["--url", &recorder.url]].concat(), "");
+        (output.status.code(), text(&output.stderr))
+    };
+    let (deaths, groups) = (&["deaths", "q"][..], &["dead_letter_groups", "q"][..]);
+    let explain = &["explain", "q", "1"][..];
+    for status in [404, 405, 400, 500, 501] {
+        let answers = of(status, rabbitmq);
+        for line in [deaths, groups] {
+            let (code, told) = run(answers, line);
+            assert_eq!(code, Some(0), "{status} {line:?}: {told}");
+            assert!(told.contains("put back"), "{status} {line:?}: {told}");
+        }
+        let (code, told) = run(answers, explain);
+        assert_eq!(code, Some(66), "{status}: {told}");
+        assert!(told.contains("explains no messages"), "{status}: {told}");
+        if status == 404 {
+            continue;
+        }
+        for line in [deaths, groups, explain] {
+            let (code, told) = run(of(status, coroner_itself), line);
+            assert!(
+                code != Some(0) && !told.contains("put back") && !told.contains("explains no"),
+                "{status} {line:?}: {told}"
+            );
+        }
+    }
+}
+
 /// RabbitMQ takes users with our hashes and lets nobody in, guest included.
 #[test]
 fn an_export_for_rabbitmq_leaves_out_and_names_users_that_could_not_log_in_there() {
