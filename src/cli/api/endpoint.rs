@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(vhost("amqp://h"), None);
         assert_eq!(vhost("amqp://h:1/"), None);
         assert_eq!(vhost("amqp://h/shop").as_deref(), Some("shop"));
-        assert_eq!(vhost("amqps://u:w?@h/%2F").as_deref(), Some("/"));
+        assert_eq!(vhost("amqps://u:w@h/%2F").as_deref(), Some("/"));
         let check = |protocol, text: &str, why: &str| {
             let failure = Endpoint::parse(protocol, Some(text), false).unwrap_err();
             assert_eq!(failure.kind.code(), 64);
