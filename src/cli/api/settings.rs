@@ -44,13 +44,12 @@ impl Settings {
         let url = find(said, "url").map(ToOwned::to_owned);
         let amqp = || set("CORONERCTL_AMQP_URL", AMQP_URL).filter(|_| protocol == AMQP);
         let use_tls = find(said, "use-tls").is_some();
-        let mut endpoint = match url.or_else(amqp) {
-            Some(url) => Endpoint::parse(protocol, Some(&url), use_tls)?,
+        let mut endpoint = if let Some(url) = url.or_else(amqp) {
+            Endpoint::parse(protocol, Some(&url), use_tls)?
+        } else {
             // That of the HTTP API says on which host the broker is, also to whom speaks AMQP.
-            None => {
-                let url = set("CORONERCTL_URL", "url");
-                Endpoint::parse(HTTP, url.as_deref(), use_tls)?.spoken(protocol)
-            }
+            let url = set("CORONERCTL_URL", "url");
+            Endpoint::parse(HTTP, url.as_deref(), use_tls)?.spoken(protocol)
         };
         if let Some(host) = find(said, "host") {
             host.clone_into(&mut endpoint.host);
