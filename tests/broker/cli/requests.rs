@@ -445,6 +445,7 @@ fn what_was_not_looked_at_is_told_once_where_an_import_or_lint_may_fail() {
     const CORONER: &[Answer] = &[
         ("POST /api/lint", 200, REPORT),
         ("GET /api/lint", 200, REPORT),
+        ("GET /api/graph", 200, REPORT),
         ("POST /api/definitions", 200, ANSWER),
     ];
     const REFUSING: &[Answer] = &[
@@ -477,6 +478,9 @@ fn what_was_not_looked_at_is_told_once_where_an_import_or_lint_may_fail() {
         told.contains("warning: not looked at: queue 's' in vhost '/'"),
         "{told}"
     );
+    let (code, _, told) = run(CORONER, &["graph"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains(cut), "{told}");
     let (code, out, told) = run(CORONER, &["lint", "--fail-on", "info"]);
     assert_eq!((code, &*told), (Some(0), ""), "{out}");
     assert!(
