@@ -132,9 +132,8 @@ mod tests {
                     .map(|(name, text)| (*name, (*text).to_owned()))
                     .collect()
             };
-            Settings::new(AMQP, &values(said), &values(file)).map(|settings| {
+            Settings::new(AMQP, &values(said), &values(file)).inspect(|settings| {
                 assert_eq!(settings.endpoint.to_string(), url);
-                settings
             })
         };
         let api = ("url", "https://me:word@h:444/rabbit");
