@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::api::{Api, Path};
 use super::exit::{Failure, FailureKind};
-use super::lint::{Definitions, is_not_known};
+use super::lint::Definitions;
 use super::manage::Task;
 use super::output::{self, Column, Output};
 use crate::base::Name;
 use crate::base::limits::GRAPH_HOPS_MAX;
 use crate::broker::arguments::OnUndeliverable;
-use crate::lint::Graph as Drawn;
+use crate::lint::{self, Graph as Drawn};
 
 /// Draws where the dead letters of a vhost go: from which queues, through which exchanges, to which
 ///
@@ -101,7 +101,7 @@ impl Task for Graph {
             Ok(Answer::Json(graph)) => output::print_json(&graph),
             Ok(Answer::Text(text)) => output::print_data(&text),
             // Or there is no such queue.
-            Err(failure) if is_not_known(api, &failure) => {
+            Err(failure) if api.is_not_known(&failure) => {
                 let Ok(definitions) = Definitions::of_vhost(api) else {
                     return Err(failure);
                 };
@@ -202,12 +202,17 @@ fn table(graph: &Value, out: Output) -> Result<(), Failure> {
         path: name.to_owned(),
     });
     out.objects(rows.collect(), &columns, true)?;
-    let left = graph.pointer("/left_out/nodes").and_then(Value::as_u64);
-    if let Some(left) = left.filter(|left| *left > 0) {
-        out.done(format_args!(
-            "{left} more queues and exchanges are not shown"
-        ))?;
+    let left = |what: &str| {
+        let left = graph.pointer("/left_out")?.get(what)?.as_u64();
+        left.filter(|left| *left > 0)
+    };
+    for (what, words) in [("nodes", "queues and exchanges"), ("edges", "arrows")] {
+        if let Some(left) = left(what) {
+            out.done(format_args!("{left} more {words} are not shown"))?;
+        }
     }
+    // Also where the lines are for a program, which takes them for all there is.
+    lint::not_looked_at(graph).for_each(|text| super::warn(&output::printable(&text)));
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The command `lint`.
 
+use std::collections::BTreeSet;
 use std::path::{Path as FilePath, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -148,22 +149,23 @@ impl Definitions {
     }
 
     /// Looks at what would stand after definitions were imported, into the given vhost or into all; fails,
-    /// and prints what was found, if a finding is as bad. Else it warns of what could not be looked at.
-    pub(super) fn check(json: Value, api: &Api, fail_on: FailOn) -> Result<Value, Failure> {
+    /// and prints what was found, if a finding is as bad. Else it returns the report, whose
+    /// [`warn_of_rest`] is due when it is known what the import left out.
+    pub(super) fn check(json: &Value, api: &Api, fail_on: FailOn) -> Result<Value, Failure> {
         let vhost = api.settings().vhost_given();
-        let report = match api.post(&of_vhost("lint", vhost), &json) {
+        let report = match api.post(&of_vhost("lint", vhost), json) {
             Ok(report) => report,
-            Err(failure) if is_not_known(api, &failure) => {
+            Err(failure) if api.is_not_known(&failure) => {
                 let there = Self::of_broker(api)?;
                 let mut topology = there.topology(OnUndeliverable::Drop)?;
                 let vhost = vhost.map(Name::from);
                 let (undeliverable, unknown) = (OnUndeliverable::Drop, Unknown::Exist);
-                let added = topology.add(&json, vhost.as_ref(), undeliverable, unknown);
+                let added = topology.add(json, vhost.as_ref(), undeliverable, unknown);
                 let refused = |refusal: Refusal| Failure::new(FailureKind::Data, refusal.why);
                 added.map_err(refused)?;
                 // A global parameter is not imported into one vhost.
                 if vhost.is_none()
-                    && let Some(silences) = Silence::in_definitions(&json).map_err(refused)?
+                    && let Some(silences) = Silence::in_definitions(json).map_err(refused)?
                 {
                     topology.silences = silences;
                 }
@@ -180,10 +182,8 @@ impl Definitions {
         if checked.is_err() {
             let text = output::printable_lines(&lint::text(&report));
             super::complain(&text.trim_end());
-        } else {
-            lint::not_looked_at(&report).for_each(|text| super::warn(&output::printable(&text)));
         }
-        checked.map(|()| json)
+        checked.map(|()| report)
     }
 
     fn look(&self, target: Target) -> Result<Value, Failure> {
@@ -196,34 +196,28 @@ impl Definitions {
     }
 }
 
+/// Warns of what was not looked at, but for items that the answer to the import names as left out: the report
+/// of the command told those twice.
+pub(super) fn warn_of_rest(mut report: Value, answer: &Value) {
+    let left_out = answer.get("not_supported").and_then(Value::as_array);
+    let left_out = left_out.into_iter().flatten();
+    let left_out = left_out.filter_map(|left| left.get("item")?.as_str());
+    let left_out: BTreeSet<&str> = left_out.collect();
+    if let Some(Value::Array(not_read)) = report.get_mut("not_read") {
+        not_read.retain(|left| {
+            let item = left.get("item").and_then(Value::as_str);
+            item.is_none_or(|item| !left_out.contains(item))
+        });
+    }
+    lint::not_looked_at(&report).for_each(|text| super::warn(&output::printable(&text)));
+}
+
 /// Whether the items of definitions name no vhost: an older RabbitMQ writes those of one vhost so.
 fn names_no_vhost(json: &Value) -> bool {
     let kinds = ["queues", "exchanges", "bindings", "policies"];
     let lists = kinds.iter().filter_map(|kind| json.get(kind)?.as_array());
     let mut items = lists.flatten().peekable();
     items.peek().is_some() && items.all(|item| item.get("vhost").is_none())
-}
-
-/// Whether a broker that did not answer does not know what it was asked: it is a RabbitMQ, whatever it said;
-/// or there is no such vhost, which it says again when it is asked for definitions.
-pub(super) fn is_not_known(api: &Api, failure: &Failure) -> bool {
-    match failure.kind {
-        FailureKind::NotFound | FailureKind::NoUser => true,
-        // It would have to be waited for once more.
-        FailureKind::Timeout => false,
-        FailureKind::Failed
-        | FailureKind::Usage
-        | FailureKind::Data
-        | FailureKind::Unavailable
-        | FailureKind::Software
-        | FailureKind::Output
-        | FailureKind::Protocol
-        | FailureKind::NoPermission => {
-            let overview = api.get(&Path::of(&["overview"])).unwrap_or_default();
-            overview.get("rabbitmq_version").is_some()
-                && overview.get("product_name") != Some(&Value::from("Coroner"))
-        }
-    }
 }
 
 /// The path of what is asked of all vhosts, or of one.
@@ -247,7 +241,7 @@ impl Lint {
         };
         match api.get(&path) {
             Ok(report) => Ok(report),
-            Err(failure) if is_not_known(api, &failure) => {
+            Err(failure) if api.is_not_known(&failure) => {
                 Definitions::of_broker(api)?.look(self.target(Target::Rabbitmq))
             }
             Err(failure) => Err(failure),

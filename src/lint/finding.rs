@@ -73,11 +73,13 @@ pub enum Rule {
     OtherwiseInRabbitmq,
     /// Dead letters die on arrival.
     DiesOnArrival,
+    /// Dead letters go with their queue, which expires.
+    ExpiresWithThem,
 }
 
 impl Rule {
     /// All rules, by number.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::ExchangeMissing,
         Self::NothingBound,
         Self::KeysLeadNowhere,
@@ -98,6 +100,7 @@ impl Rule {
         Self::RetriesForEver,
         Self::OtherwiseInRabbitmq,
         Self::DiesOnArrival,
+        Self::ExpiresWithThem,
     ];
 
     /// The rule's number, `DL004` for example.
@@ -123,6 +126,7 @@ impl Rule {
             Self::RetriesForEver => "DL018",
             Self::OtherwiseInRabbitmq => "DL019",
             Self::DiesOnArrival => "DL020",
+            Self::ExpiresWithThem => "DL021",
         }
     }
 
@@ -146,7 +150,8 @@ impl Rule {
             | Self::IntoItself
             | Self::RetriesForEver
             | Self::OtherwiseInRabbitmq
-            | Self::DiesOnArrival => Severity::Warning,
+            | Self::DiesOnArrival
+            | Self::ExpiresWithThem => Severity::Warning,
         }
     }
 
@@ -201,6 +206,10 @@ impl Rule {
             Self::OtherwiseInRabbitmq => "A RabbitMQ does not know this, or does otherwise.",
             Self::DiesOnArrival => {
                 "Dead letters reach a queue in which they die at once, unless a consumer waits for them."
+            }
+            Self::ExpiresWithThem => {
+                "Dead letters reach a queue that expires when nobody uses it: what it holds is dropped with \
+                 it."
             }
         }
     }

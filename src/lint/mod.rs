@@ -121,10 +121,12 @@ fn find(core: &Core, (map, loops): (&Map, &[Loop]), target: Target, silences: &[
     findings.dedup_by(|a, b| a.order() == b.order());
     let all = findings.len();
     findings.retain(|finding| !silences.iter().any(|silence| silence.covers(finding)));
+    let silenced = all - findings.len();
+    rules::leave_causes_out(core, map, loops, &mut findings);
     let told = findings.len();
     findings.truncate(limits::LINT_FINDINGS_MAX);
     Found {
-        silenced: all - told,
+        silenced,
         left_out: told - findings.len(),
         not_looked_at: map.budget.not_looked_at(core.vhost()),
         findings,

@@ -23,14 +23,29 @@ pub struct GraphPage {
 answer! {
     /// A graph as the API answers it, as far as the table shows it.
     pub struct GraphAnswer {
+        pub nodes: Vec<NodeRow>,
         pub edges: Vec<EdgeRow>,
         pub left_out: LeftOut,
+        pub not_read: Vec<NotReadRow>,
     }
 
     /// What is not shown.
     #[derive(Copy)]
     pub struct LeftOut {
         pub nodes: Count,
+    }
+
+    /// A queue, an exchange or another place.
+    pub struct NodeRow {
+        pub id: Text,
+        /// Empty: there is none of that name.
+        pub kind: Text = "type",
+    }
+
+    /// What it takes too long to look at.
+    pub struct NotReadRow {
+        pub item: Text,
+        pub why: Text,
     }
 
     /// Where the dead of one queue go.
@@ -62,12 +77,6 @@ impl EdgeRow {
         Text::new(name.unwrap_or(raw))
     }
 
-    /// The link to a queue; none for another place.
-    pub fn link(&self, vhost: &Text, place: &Text) -> Option<String> {
-        let name = place.raw().strip_prefix("q:")?;
-        Some(queue_link(vhost.raw(), name))
-    }
-
     /// `412 (24.0 a minute)` for each reason for which messages died.
     pub fn deaths(&self) -> String {
         let died = self.reasons.iter().filter(|(_, one)| !one.total.is_zero());
@@ -80,6 +89,14 @@ impl EdgeRow {
 }
 
 impl GraphPage {
+    /// The link to a queue; none for another place, and for a queue that does not exist.
+    pub fn link(&self, place: &Text) -> Option<String> {
+        let name = place.raw().strip_prefix("q:")?;
+        let mut nodes = self.graph.nodes.iter();
+        let exists = nodes.any(|node| node.id == *place && !node.kind.is_empty());
+        exists.then(|| queue_link(self.vhost.raw(), name))
+    }
+
     /// The command that shows the same.
     pub fn command(&self) -> String {
         let vhost = vhost_flag(&self.vhost);

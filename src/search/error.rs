@@ -89,6 +89,12 @@ pub enum FilterError {
         /// Name of the part.
         part: &'static str,
     },
+    /// A part is null: somebody lacked the value that was to choose.
+    #[error("the filter's '{part}' is null: leave it out to choose by other parts")]
+    Null {
+        /// Name of the part.
+        part: &'static str,
+    },
     /// A list of values is empty, so that no message could be meant.
     #[error("the filter's '{part}' is an empty list: no message can have one of its values")]
     NoValue {

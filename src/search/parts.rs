@@ -34,8 +34,8 @@ pub const PARTS: [&str; 16] = [
 
 impl DeathFilter {
     /// Reads the parts of a filter: lists of strings or one string, for `position` also of numbers;
-    /// times in milliseconds since 1970; numbers and booleans also as texts. Null counts as a part that
-    /// is not given. An empty list is refused: nobody would mean all messages by it.
+    /// times in milliseconds since 1970; numbers and booleans also as texts. Null and an empty list are
+    /// refused: nobody would mean all messages by them.
     pub fn of_parts<'a>(
         parts: impl IntoIterator<Item = (&'a str, &'a Value)>,
     ) -> Result<Self, FilterError> {
@@ -53,10 +53,11 @@ impl DeathFilter {
                 return Err(FilterError::Twice { part });
             }
             seen |= 1 << place;
-            if *value != Value::Null {
-                bytes += value.encoded_bytes();
-                filter.set(part, value)?;
+            if *value == Value::Null {
+                return Err(FilterError::Null { part });
             }
+            bytes += value.encoded_bytes();
+            filter.set(part, value)?;
         }
         if bytes > FILTER_BYTES_MAX {
             let max = FILTER_BYTES_MAX;

@@ -439,6 +439,26 @@ fn the_graph_and_the_findings_are_shown_and_names_stay_text() {
     );
 }
 
+/// It is made when it is needed: until then a link led to nothing, from the drawing and from the table.
+#[test]
+fn the_graph_links_to_the_quarantine_once_it_exists() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let lost = json!({"arguments": {"x-dead-letter-exchange": "none"}});
+    api.put("/api/queues/%2F/lost", &lost);
+    let graph = || Browser::of(&broker, "guest").get("/ui/graph").body;
+    let before = graph();
+    assert!(before.contains("<bdi>amq.quarantine</bdi>"), "{before}");
+    assert!(before.contains("made when needed"), "{before}");
+    assert!(!before.contains("name=amq.quarantine"), "{before}");
+    api.publish("lost", "x");
+    let reject = json!({"count": 1, "ackmode": "reject_requeue_false", "encoding": "auto"});
+    assert_eq!(api.ask("POST", "/api/queues/%2F/lost/get", &reject).0, 200);
+    let after = graph();
+    assert!(!after.contains("made when needed"), "{after}");
+    assert_eq!(after.matches("name=amq.quarantine").count(), 2, "{after}");
+}
+
 /// All forms were offered to whoever could see the page.
 #[test]
 fn forms_beneath_the_exchanges_are_offered_as_far_as_there_are_rights_for_them() {

@@ -109,8 +109,17 @@ fn counters_of_all_vhosts_together_do_not_fall_when_a_vhost_is_deleted() {
         let read = |(name, value): (&str, &str)| Some((name.to_owned(), value.parse().ok()?));
         samples.filter_map(read).collect::<BTreeMap<String, u64>>()
     };
-    let before = counters();
+    let message_stats = || {
+        let overview = api.ask("GET", "/api/overview", &json!(null)).1;
+        let stats = overview["message_stats"].as_object().cloned();
+        let stats = stats.into_iter().flatten();
+        let counts = stats.filter_map(|(name, count)| Some((name, count.as_u64()?)));
+        counts.collect::<BTreeMap<String, u64>>()
+    };
+    let (before, overview_before) = (counters(), message_stats());
+    assert_eq!(overview_before["publish"], 3);
     assert_eq!(api.ask("DELETE", "/api/vhosts/v", &json!(null)).0, 204);
+    assert_eq!(message_stats(), overview_before);
     let after = counters();
     for (name, count) in &before {
         assert!(

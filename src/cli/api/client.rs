@@ -85,6 +85,28 @@ impl Api {
         self.send(&Method::GET, path, None, &[])
     }
 
+    /// Whether a broker that did not answer does not know what it was asked: it is a RabbitMQ, whatever it said;
+    /// or there is no such object, which it says again when it is asked for that.
+    pub(in crate::cli) fn is_not_known(&self, failure: &Failure) -> bool {
+        match failure.kind {
+            FailureKind::NotFound | FailureKind::NoUser => true,
+            // It would have to be waited for once more.
+            FailureKind::Timeout => false,
+            FailureKind::Failed
+            | FailureKind::Usage
+            | FailureKind::Data
+            | FailureKind::Unavailable
+            | FailureKind::Software
+            | FailureKind::Output
+            | FailureKind::Protocol
+            | FailureKind::NoPermission => {
+                let overview = self.get(&Path::of(&["overview"])).unwrap_or_default();
+                overview.get("rabbitmq_version").is_some()
+                    && overview.get("product_name") != Some(&Value::from("Coroner"))
+            }
+        }
+    }
+
     /// Requests a health check; returns the broker's explanation if it did not pass.
     pub(in crate::cli) fn check(&self, path: &Path) -> Result<Option<Value>, Failure> {
         let (status, bytes) = self.ask(&Method::GET, path, None, &[])?;

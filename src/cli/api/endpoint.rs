@@ -41,13 +41,16 @@ pub(in crate::cli) struct Endpoint {
     pub(in crate::cli) port: u16,
     /// The path behind the port, without a slash at its end.
     path: String,
+    /// The vhost that the path of an AMQP URL names, decoded; none: it names none.
+    pub(in crate::cli) vhost: Option<String>,
     /// User name and password in the URL, decoded.
     pub(in crate::cli) user: Option<(String, Option<String>)>,
 }
 
 impl Endpoint {
     /// Parses `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH]`; without a text, the default on this
-    /// machine. With `use_tls` it uses TLS whatever the scheme is.
+    /// machine. With `use_tls` it uses TLS whatever the scheme is. The path of an AMQP URL is the name of
+    /// a vhost, as in those of RabbitMQ's clients.
     pub(in crate::cli) fn parse(
         protocol: Protocol,
         text: Option<&str>,
@@ -55,64 +58,109 @@ impl Endpoint {
     ) -> Result<Self, Failure> {
         let text = text.unwrap_or(LOCAL);
         let (plain, secure) = (protocol.plain.0, protocol.secure.0);
-        let wrong = |why: &str| {
-            // The URL may have a password: it is not shown.
-            Failure::usage(format!("the URL of the broker {why}")).advise(format!(
-                "it looks like {plain}://127.0.0.1:{} or {secure}://broker.example",
-                protocol.plain.1
-            ))
-        };
+        let wrong = |why: &str| protocol.wrong(why);
         let (scheme, rest) = text.split_once("://").unwrap_or((plain, text));
         let is_secure = match scheme {
             _ if scheme == plain => use_tls,
             _ if scheme == secure => true,
-            _ => return Err(wrong(&format!("begins with '{scheme}:'"))),
+            _ => {
+                let why = format!("begins with '{scheme}:', not with '{plain}:' or '{secure}:'");
+                return Err(wrong(&why));
+            }
         };
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (user, address) = match authority.rsplit_once('@') {
             Some((user, address)) => (Some(user), address),
             None => (None, authority),
         };
+        if address.contains(['?', '#']) || path.contains(['?', '#']) {
+            return Err(wrong("has a '?' or '#' behind its host: it takes neither"));
+        }
         let (host, port) = match address.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (address, None),
         };
-        let default_port = if is_secure {
-            protocol.secure
-        } else {
-            protocol.plain
-        }
-        .1;
         let port = match port.map(str::parse) {
-            None => default_port,
+            None => protocol.port(is_secure),
             Some(Ok(port)) => port,
             Some(Err(_)) => return Err(wrong("has a port that is no number from 1 to 65535")),
         };
         if host.is_empty() {
             return Err(wrong("names no host"));
         }
-        let user = match user {
-            None => None,
-            Some(user) => {
-                let (name, password) = match user.split_once(':') {
-                    Some((name, password)) => (name, Some(password)),
-                    None => (user, None),
-                };
-                let decoded = |text: &str| {
-                    let name = Name::percent_decoded(text).map(|name| name.to_string());
-                    name.ok_or_else(|| wrong("has a user or password that is not percent-encoded"))
-                };
-                Some((decoded(name)?, password.map(decoded).transpose()?))
-            }
+        let path = path.trim_end_matches('/');
+        let vhost = match path.strip_prefix('/') {
+            Some(name) if protocol == AMQP => Some(protocol.vhost(name)?),
+            _ => None,
         };
         Ok(Self {
             protocol,
             is_secure,
             host: host.to_owned(),
             port,
-            path: path.trim_end_matches('/').to_owned(),
-            user,
+            path: path.to_owned(),
+            vhost,
+            user: user.map(|user| protocol.user(user)).transpose()?,
         })
+    }
+
+    /// Where a protocol is spoken on the same host: another one at its own port, and with TLS if this uses
+    /// it.
+    pub(in crate::cli) fn spoken(self, protocol: Protocol) -> Self {
+        if self.protocol == protocol {
+            return self;
+        }
+        Self {
+            protocol,
+            port: protocol.port(self.is_secure),
+            path: String::new(),
+            vhost: None,
+            ..self
+        }
+    }
+}
+
+impl Protocol {
+    /// The port unless another one is given.
+    const fn port(self, is_secure: bool) -> u16 {
+        if is_secure {
+            self.secure.1
+        } else {
+            self.plain.1
+        }
+    }
+
+    /// The failure for a URL, which is not shown: it may have a password.
+    fn wrong(self, why: &str) -> Failure {
+        let (plain, secure) = (self.plain.0, self.secure.0);
+        Failure::usage(format!("the URL of the broker {why}")).advise(format!(
+            "it looks like {plain}://127.0.0.1:{} or {secure}://broker.example",
+            self.plain.1
+        ))
+    }
+
+    /// Decodes `USER[:PASSWORD]`.
+    fn user(self, text: &str) -> Result<(String, Option<String>), Failure> {
+        let (name, password) = match text.split_once(':') {
+            Some((name, password)) => (name, Some(password)),
+            None => (text, None),
+        };
+        let decoded = |text: &str| {
+            let name = Name::percent_decoded(text).map(|name| name.to_string());
+            name.ok_or_else(|| self.wrong("has a user or password that is not percent-encoded"))
+        };
+        Ok((decoded(name)?, password.map(decoded).transpose()?))
+    }
+
+    /// Decodes the name of a vhost.
+    fn vhost(self, segment: &str) -> Result<String, Failure> {
+        if segment.contains('/') {
+            let why =
+                "has more behind its host than the name of a vhost (with %2F for a slash in it)";
+            return Err(self.wrong(why));
+        }
+        let name = Name::percent_decoded(segment).map(|name| name.to_string());
+        name.ok_or_else(|| self.wrong("has a vhost that is not percent-encoded"))
     }
 }
 
@@ -168,5 +216,30 @@ mod tests {
             assert_eq!(failure.kind.code(), 64);
             assert!(!failure.to_string().contains("secret"), "{failure}");
         }
+    }
+
+    /// What stood behind the host of an AMQP URL was not looked at: messages went to the vhost `/`.
+    #[test]
+    fn what_stands_behind_the_host_is_a_vhost_or_is_refused() {
+        let vhost = |text: &str| Endpoint::parse(AMQP, Some(text), false).unwrap().vhost;
+        assert_eq!(vhost("amqp://h"), None);
+        assert_eq!(vhost("amqp://h:1/"), None);
+        assert_eq!(vhost("amqp://h/shop").as_deref(), Some("shop"));
+        assert_eq!(vhost("amqps://u:w@h/%2F").as_deref(), Some("/"));
+        let check = |protocol, text: &str, why: &str| {
+            let failure = Endpoint::parse(protocol, Some(text), false).unwrap_err();
+            assert_eq!(failure.kind.code(), 64);
+            assert!(failure.to_string().contains(why), "{text}: {failure}");
+        };
+        check(AMQP, "amqp://h/a/b", "more behind its host");
+        check(AMQP, "amqp://h/%zz", "a vhost that is not percent-encoded");
+        check(AMQP, "amqp://h?heartbeat=5", "a '?' or '#'");
+        check(
+            AMQP,
+            "http://h:15672",
+            "begins with 'http:', not with 'amqp:'",
+        );
+        check(HTTP, "http://h/rabbit?a=b", "a '?' or '#'");
+        check(HTTP, "amqp://h", "begins with 'amqp:', not with 'http:'");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::endpoint::{AMQP, Endpoint, Protocol};
+use super::endpoint::{AMQP, Endpoint, HTTP, Protocol};
 use super::flags::{AMQP_URL, Values, find};
 use super::tls::TlsFiles;
 use crate::cli::exit::Failure;
@@ -37,17 +37,20 @@ impl Settings {
             let value = find(said, name).or_else(|| find(file, name));
             value.map(ToOwned::to_owned)
         };
-        let (variable, in_file) = if protocol == AMQP {
-            ("CORONERCTL_AMQP_URL", AMQP_URL)
-        } else {
-            ("CORONERCTL_URL", "url")
+        let set = |variable: &str, in_file: &str| {
+            let value = std::env::var(variable).ok();
+            value.or_else(|| find(file, in_file).map(ToOwned::to_owned))
         };
         let url = find(said, "url").map(ToOwned::to_owned);
-        let url = url
-            .or_else(|| std::env::var(variable).ok())
-            .or_else(|| find(file, in_file).map(ToOwned::to_owned));
+        let amqp = || set("CORONERCTL_AMQP_URL", AMQP_URL).filter(|_| protocol == AMQP);
         let use_tls = find(said, "use-tls").is_some();
-        let mut endpoint = Endpoint::parse(protocol, url.as_deref(), use_tls)?;
+        let mut endpoint = if let Some(url) = url.or_else(amqp) {
+            Endpoint::parse(protocol, Some(&url), use_tls)?
+        } else {
+            // That of the HTTP API says on which host the broker is, also to whom speaks AMQP.
+            let url = set("CORONERCTL_URL", "url");
+            Endpoint::parse(HTTP, url.as_deref(), use_tls)?.spoken(protocol)
+        };
         if let Some(host) = find(said, "host") {
             host.clone_into(&mut endpoint.host);
         }
@@ -55,6 +58,7 @@ impl Settings {
             endpoint.port = port;
         }
         let (user_in_url, secret_in_url) = endpoint.user.take().unzip();
+        let vhost_in_url = endpoint.vhost.take();
         let username = find(said, "username").map(ToOwned::to_owned);
         let password = find(said, "password").map(ToOwned::to_owned);
         Ok(Self {
@@ -69,7 +73,10 @@ impl Settings {
             password: password
                 .or_else(|| secret_in_url.flatten())
                 .or_else(|| either("password")),
-            vhost: either("vhost"),
+            vhost: find(said, "vhost")
+                .map(ToOwned::to_owned)
+                .or(vhost_in_url)
+                .or_else(|| either("vhost")),
             timeout: Duration::from_secs(number(said, "timeout")?.unwrap_or(TIMEOUT_SECONDS)),
         })
     }
@@ -109,4 +116,36 @@ impl Settings {
 fn number<T: std::str::FromStr>(said: &Values, name: &str) -> Result<Option<T>, Failure> {
     let parsed = find(said, name).map(str::parse).transpose();
     parsed.map_err(|_| Failure::usage(format!("--{name} takes a number")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With the URL of an HTTP API only, `publish` went to this machine, with the name and password of another.
+    #[test]
+    fn who_speaks_amqp_goes_to_the_host_of_the_http_api_if_no_other_is_named() {
+        let check = |said: &[(&'static str, &str)], file: &[(&'static str, &str)], url: &str| {
+            let values = |pairs: &[(&'static str, &str)]| -> Values {
+                let pairs = pairs.iter();
+                pairs
+                    .map(|(name, text)| (*name, (*text).to_owned()))
+                    .collect()
+            };
+            Settings::new(AMQP, &values(said), &values(file)).inspect(|settings| {
+                assert_eq!(settings.endpoint.to_string(), url);
+            })
+        };
+        let api = ("url", "https://me:word@h:444/rabbit");
+        let settings = check(&[], &[api], "amqps://h:5671").unwrap();
+        assert_eq!((settings.username(), settings.password()), ("me", "word"));
+        assert_eq!(settings.vhost_given(), None);
+        let amqp = (AMQP_URL, "amqp://other:1/shop");
+        let settings = check(&[], &[api, amqp], "amqp://other:1/shop").unwrap();
+        assert_eq!(settings.vhost_given(), Some("shop"));
+        let said = [("vhost", "/"), ("url", "amqp://third/shop")];
+        let settings = check(&said, &[api, amqp], "amqp://third:5672/shop").unwrap();
+        assert_eq!(settings.vhost_given(), Some("/"));
+        assert!(check(&[api], &[], "").is_err());
+    }
 }

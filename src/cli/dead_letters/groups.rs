@@ -54,7 +54,7 @@ impl Task for DeadLetterGroups {
             .query("by", &self.by)
             .query("from", &self.from.to_string());
         let answer = match api.get(&self.filter.ask(self.state.ask(path))) {
-            Err(failure) if failure.kind == FailureKind::NotFound => {
+            Err(failure) if api.is_not_known(&failure) => {
                 // Either there is no such queue, or the broker does not have this request.
                 api.get(&Path::of(&["queues", api.vhost(), &self.name]))?;
                 self.take_and_put_back(api)?

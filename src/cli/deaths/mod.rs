@@ -64,7 +64,7 @@ impl Task for Deaths {
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
         let (letters, more) = match self.look(api) {
-            Err(failure) if failure.kind == FailureKind::NotFound => {
+            Err(failure) if api.is_not_known(&failure) => {
                 // Either there is no such queue, or the broker does not have this request.
                 api.get(&Path::of(&["queues", api.vhost(), &self.queue]))?;
                 if self.only.asks_for_more() || self.state.is_given() || self.from > 0 {

@@ -129,7 +129,7 @@ impl Explain {
 
     /// Tells a broker without this request from a message or a queue that is not there.
     fn or_missing(&self, api: &Api, failure: Failure) -> Failure {
-        if failure.kind != FailureKind::NotFound || failure.says("message_not_found") {
+        if failure.says("message_not_found") || !api.is_not_known(&failure) {
             return failure;
         }
         if let Err(no_queue) = api.get(&Path::of(&["queues", api.vhost(), &self.queue])) {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Task, confirm, described, parse_object};
 use crate::cli::api::{Api, Path};
 use crate::cli::exit::{Failure, FailureKind};
-use crate::cli::lint::{Definitions, FailOn};
+use crate::cli::lint::{Definitions, FailOn, warn_of_rest};
 use crate::cli::output::{self, Output};
 use crate::cli::warn;
 use crate::lint::OWN_KEYS;
@@ -229,11 +229,14 @@ impl Task for ImportDefinitions {
                 format!("cannot read {file}: {error}"),
             )
         })?;
-        let mut definitions = parse_object("the file", &text)?;
-        if let Some(fail_on) = self.fail_on {
-            definitions = Definitions::check(definitions, api, fail_on)?;
+        let definitions = parse_object("the file", &text)?;
+        let check = |fail_on| Definitions::check(&definitions, api, fail_on);
+        let report = self.fail_on.map(check).transpose()?;
+        let answer = api.post(&path(api), &definitions);
+        if let Some(report) = report {
+            warn_of_rest(report, answer.as_ref().unwrap_or(&Value::Null));
         }
-        let answer = api.post(&path(api), &definitions)?;
+        let answer = answer?;
         confirm(out, &answer, format_args!("definitions imported"))?;
         // Coroner lists the items that it left out; RabbitMQ has no such list.
         if out.is_json() && !answer.is_null() {

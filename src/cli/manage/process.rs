@@ -118,7 +118,7 @@ impl Task for Report {
         if out.is_json() {
             let mut report = Map::new();
             let mut put = |name: &str, found: Result<Value, Failure>| -> Result<(), Failure> {
-                report.extend(allowed(found)?.map(|found| (name.to_owned(), found)));
+                report.extend(allowed(api, found)?.map(|found| (name.to_owned(), found)));
                 Ok(())
             };
             put("overview", api.get(&Path::of(&["overview"])))?;
@@ -137,10 +137,10 @@ impl Task for Report {
         heading("status")?;
         Status {}.run(api, out)?;
         heading("environment")?;
-        told(allowed(environment(api))?, |found| out.fields(&found))?;
+        told(allowed(api, environment(api))?, |found| out.fields(&found))?;
         for listing in lists {
             heading(listing.name.trim_start_matches("list_"))?;
-            let found = allowed(listings::everywhere(listing, api))?;
+            let found = allowed(api, listings::everywhere(listing, api))?;
             told(found, |found| listings::print(listing, found, out))?;
         }
         Ok(())
@@ -160,12 +160,10 @@ fn told<T>(found: Option<T>, print: impl FnOnce(T) -> Result<(), Failure>) -> Re
 }
 
 /// The result; none if this user may not see it, or this broker does not have it.
-fn allowed<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> {
+fn allowed<T>(api: &Api, found: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match found {
         Ok(found) => Ok(Some(found)),
-        Err(failure)
-            if [FailureKind::NoPermission, FailureKind::NotFound].contains(&failure.kind) =>
-        {
+        Err(failure) if failure.kind == FailureKind::NoPermission || api.is_not_known(&failure) => {
             Ok(None)
         }
         Err(failure) => Err(failure),

@@ -102,6 +102,12 @@ const TIME_UNITS: [(&str, u64); 5] = [
     ("ms", 1),
 ];
 
+/// `d, h, m, s or ms`.
+fn unit_words() -> String {
+    let [others @ .., last] = TIME_UNITS.map(|(name, _)| name);
+    format!("{} or {last}", others.join(", "))
+}
+
 impl FromStr for Span {
     type Err = String;
 
@@ -122,11 +128,14 @@ impl FromStr for Span {
                 return Err("this is not a length of time".to_owned());
             }
             if unit.is_empty() {
-                return Err("the unit is missing".to_owned());
+                return Err(format!("the unit is missing: {}", unit_words()));
             }
             let unit = unit.to_ascii_lowercase();
+            if !TIME_UNITS.iter().any(|(name, _)| *name == unit) {
+                return Err(format!("'{unit}' is no unit of time: {}", unit_words()));
+            }
             let Some((_, factor)) = units.find(|(name, _)| *name == unit) else {
-                return Err("this is not a length of time".to_owned());
+                return Err("the longest unit comes first, and each once".to_owned());
             };
             let part: Option<u64> = digits.parse().ok();
             ms = part

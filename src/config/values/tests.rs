@@ -46,12 +46,16 @@ fn spans_are_numbers_with_units_the_longest_first() {
     check::<Span>("1D", Ok("1d"));
     check::<Span>("0", Ok("0"));
     check::<Span>("0s", Ok("0"));
-    check::<Span>("30", Err("the unit is missing"));
-    check::<Span>("1m30", Err("the unit is missing"));
-    check::<Span>("30s1m", Err("this is not a length of time"));
-    check::<Span>("1s1s", Err("this is not a length of time"));
+    let units = "d, h, m, s or ms";
+    let missing = format!("the unit is missing: {units}");
+    check::<Span>("30", Err(&missing));
+    check::<Span>("1m30", Err(&missing));
+    let order = "the longest unit comes first, and each once";
+    check::<Span>("30s1m", Err(order));
+    check::<Span>("1s1s", Err(order));
     check::<Span>("fours", Err("this is not a length of time"));
-    check::<Span>("4 fortnights", Err("this is not a length of time"));
+    let unknown = format!("'fortnights' is no unit of time: {units}");
+    check::<Span>("4 fortnights", Err(&unknown));
     check::<Span>("", Err("this is not a length of time"));
     check::<Span>("999999999999d", Err("too long"));
 }

@@ -7,11 +7,12 @@ use crate::base::limits::{GRAPH_EDGES_KEPT_MAX, LINT_LOOP_VISITS_MAX};
 use crate::base::order::sort_and_dedup;
 use crate::base::{Name, Timestamp};
 use crate::broker::Core;
-use crate::broker::arguments::{DeadLetterStrategy, OnUndeliverable};
+use crate::broker::arguments::{DeadLetterStrategy, OnUndeliverable, QueueType};
 use crate::broker::names::QUARANTINE;
 use crate::broker::queue::Queue;
 use crate::deaths::Reason;
-use crate::lint::finding::{Finding, Rule, Subject};
+use crate::lint::Found;
+use crate::lint::finding::{Rule, Subject};
 use crate::lint::map::{Fate, Map, Step};
 use crate::lint::rules::{Loop, is_kept, rule_words};
 use crate::lint::sorted::Sorted;
@@ -51,14 +52,14 @@ impl<'a> Building<'a> {
         mut self,
         as_of: Option<Timestamp>,
         loops: &[Loop],
-        findings: &[Finding],
+        found: Found,
     ) -> Graph {
         for queue in self.core.queues() {
             self.arrows_of(queue);
         }
         self.mark(loops);
         let mut nodes = self.nodes();
-        for finding in findings {
+        for finding in &found.findings {
             let Subject::Queue(name) = &finding.subject else {
                 continue;
             };
@@ -75,6 +76,7 @@ impl<'a> Building<'a> {
             nodes,
             edges: self.edges,
             left_out: self.left_out,
+            not_read: found.not_looked_at,
         }
     }
 
@@ -179,10 +181,24 @@ impl<'a> Building<'a> {
         }
     }
 
+    /// What is known of a place that the topology may not have: the quarantine stands in no definitions, and
+    /// exists where it was counted.
+    fn place(&self, place: &Place) -> Node {
+        let figures = match place {
+            Place::Queue(name) => self.figures.as_ref().and_then(|all| all.get(name)),
+            Place::Exchange(_) | Place::Wait | Place::Drop => None,
+        };
+        Node {
+            kind: figures.map(|_| Name::from(QueueType::Classic.as_str())),
+            figures: figures.cloned(),
+            rules: Vec::new(),
+        }
+    }
+
     fn nodes(&self) -> Sorted<Place, Node> {
         let mut nodes = Vec::new();
         for edge in &self.edges {
-            nodes.push((edge.to.clone(), Node::default()));
+            nodes.push((edge.to.clone(), self.place(&edge.to)));
             let Some(name) = &edge.through else {
                 continue;
             };

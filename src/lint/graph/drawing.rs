@@ -120,6 +120,17 @@ impl<'a> Drawing<'a> {
 }
 
 impl Graph {
+    /// What a drawing does not show, a line each: what it left out, and what was not looked at.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let left = self.left_out;
+        let counts = [(left.nodes, "queues and exchanges"), (left.edges, "arrows")];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let counts = counts.map(|(count, what)| format!("{count} more {what} are not shown"));
+        let not_read = self.not_read.iter();
+        let not_read = not_read.map(|left| format!("not looked at: {}", visible(&left.item)));
+        counts.chain(not_read).collect()
+    }
+
     /// The rules that say why an arrow is a dead end; none: it is none.
     pub(super) fn dead_end(&self, edge: &Edge) -> Vec<Rule> {
         let is_end = edge.to.kind() != "queue" && self.nodes.get(&edge.to).is_some();
@@ -244,6 +255,12 @@ impl Labelled<'_> {
         }
     }
 
+    /// Whether no queue or exchange of that name exists.
+    pub(super) fn is_missing(&self) -> bool {
+        let exists = self.node.kind.is_some();
+        matches!(self.place, Place::Queue(_) | Place::Exchange(_)) && !exists
+    }
+
     /// The lines in the box: its name, what it is or holds, and its rules.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = vec![match self.place {
@@ -252,6 +269,7 @@ impl Labelled<'_> {
             Place::Drop => String::from("dropped"),
         }];
         match self.place {
+            Place::Queue(_) if self.is_missing() => lines.push(String::from("made when needed")),
             Place::Queue(_) => lines.extend(self.figures_words()),
             Place::Exchange(_) => lines.push(match &self.node.kind {
                 Some(kind) => format!("{} exchange", visible(kind)),

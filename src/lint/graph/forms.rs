@@ -10,7 +10,9 @@ impl Graph {
     pub fn to_dot(&self) -> String {
         let drawing = Drawing::of(self);
         let mut text = String::from("digraph coroner {\n  rankdir=LR;\n");
-        let title = dot_text(&format!("dead letters of vhost {}", visible(&self.vhost)));
+        let title = format!("dead letters of vhost {}", visible(&self.vhost));
+        let title: Vec<String> = [title].into_iter().chain(self.notes()).collect();
+        let title = dot_text(&title.join("\n"));
         let _ = writeln!(text, "  label={title};");
         text.push_str("  node [shape=box, fontname=\"sans-serif\"];\n");
         text.push_str("  edge [fontname=\"sans-serif\", fontsize=10];\n");
@@ -51,6 +53,9 @@ impl Graph {
             let lines = labelled.lines();
             let lines: Vec<String> = lines.iter().map(|line| mermaid_text(line)).collect();
             let _ = writeln!(text, "  n{number}{open}\"{}\"{close}", lines.join("<br/>"));
+        }
+        for (number, note) in self.notes().iter().enumerate() {
+            let _ = writeln!(text, "  note{number}[/\"{}\"/]", mermaid_text(note));
         }
         for arrow in &drawing.arrows {
             let lines = arrow.lines();

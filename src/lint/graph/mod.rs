@@ -21,7 +21,7 @@ use super::map::Map;
 use super::report::Silence;
 use super::rules;
 use super::sorted::Sorted;
-use super::topology::Topology;
+use super::topology::{NotRead, Topology};
 use super::{Sandbox, Target, find};
 use crate::base::{Name, Timestamp};
 use crate::broker::ByReason;
@@ -37,6 +37,8 @@ pub struct Graph {
     nodes: Sorted<Place, Node>,
     edges: Vec<Edge>,
     left_out: LeftOut,
+    /// What it takes too long to look at: arrows, loops or rules may be missing for it.
+    not_read: Vec<NotRead>,
 }
 
 /// The figures of one queue of a running broker.
@@ -94,7 +96,8 @@ impl Place {
 /// What is known of a place.
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// The type of the queue or exchange; none: it does not exist, or is a place.
+    /// The type of the queue or exchange; none: it does not exist (the quarantine is made when it is needed
+    /// first), or is a place.
     kind: Option<Name>,
     /// None: nobody counted, the topology is that of a file.
     figures: Option<Figures>,
@@ -135,12 +138,22 @@ impl Graph {
         silences: &[Silence],
         figures: Option<(Timestamp, Sorted<Name, Figures>)>,
     ) -> Self {
+        Self::within(sandbox, silences, figures, Budget::default())
+    }
+
+    /// The same, as far as the budget goes.
+    pub(in crate::lint) fn within(
+        sandbox: &Sandbox,
+        silences: &[Silence],
+        figures: Option<(Timestamp, Sorted<Name, Figures>)>,
+        budget: Budget,
+    ) -> Self {
         let core = sandbox.core();
-        let map = Map::draw(sandbox, Target::Coroner, Budget::default());
+        let map = Map::draw(sandbox, Target::Coroner, budget);
         let loops = rules::find_loops(core, &map);
-        let findings = find(core, (&map, &loops), Target::Coroner, silences).findings;
+        let found = find(core, (&map, &loops), Target::Coroner, silences);
         let (as_of, figures) = figures.unzip();
-        build::Building::new(core, &map, figures).finish(as_of, &loops, &findings)
+        build::Building::new(core, &map, figures).finish(as_of, &loops, found)
     }
 
     /// The graph of one vhost of definitions; none: they have nothing of it.
@@ -173,17 +186,20 @@ impl Graph {
         reasons.filter_map(of).collect()
     }
 
-    /// The answer of the API: `as_of`, `nodes`, `edges`, `left_out`.
+    /// The answer of the API: `as_of`, `nodes`, `edges`, `left_out`, `not_read`.
     pub fn to_json(&self) -> Json {
         let nodes = self.nodes.rows().iter();
         let nodes = nodes.map(|(place, node)| node.to_json(place));
         let edges = self.edges.iter().map(|edge| self.edge_to_json(edge));
+        let not_read = self.not_read.iter();
+        let not_read = not_read.map(|left| json!({"item": left.item, "why": left.why}));
         json!({
             "vhost": &*self.vhost,
             "as_of": self.as_of.map(|time| time.0),
             "nodes": nodes.collect::<Vec<_>>(),
             "edges": edges.collect::<Vec<_>>(),
             "left_out": {"nodes": self.left_out.nodes, "edges": self.left_out.edges},
+            "not_read": not_read.collect::<Vec<_>>(),
         })
     }
 

@@ -48,6 +48,7 @@ impl Graph {
             svg.node(labelled, *size, *centre);
         }
         svg.legend(layout.size.height);
+        svg.notes(layout.size.height + LEGEND_HEIGHT);
         svg.text.push_str("</svg>\n");
         svg.text
     }
@@ -90,15 +91,14 @@ impl Svg<'_> {
 
     fn begin(&mut self, layout: &Layout) {
         let width = layout.size.width.max(LEGEND_WIDTH);
-        let height = layout.size.height + LEGEND_HEIGHT;
+        let notes = self.graph.notes();
+        let height = layout.size.height + LEGEND_HEIGHT + pixels(notes.len(), LINE);
         // What is in an image is not read aloud, and so has no links.
         let role = if self.links.is_some() { "group" } else { "img" };
         let vhost = visible(&self.graph.vhost);
         let (nodes, edges) = (self.graph.nodes.rows().len(), self.graph.edges.len());
-        let left_out = match self.graph.left_out.nodes {
-            0 => String::new(),
-            left => format!("; {left} more are not shown"),
-        };
+        let more = if notes.is_empty() { "" } else { "; " };
+        let notes = notes.join("; ");
         self.put(format_args!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"dead-letter-graph\" \
              width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" \
@@ -106,8 +106,9 @@ impl Svg<'_> {
              font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">\n\
              <title id=\"graph-title\">Where the dead letters of vhost {} go</title>\n\
              <desc id=\"graph-description\">{nodes} queues, exchanges and places, {edges} ways of dead \
-             letters{left_out}</desc>\n<defs>\n",
-            Escaped(&vhost)
+             letters{more}{}</desc>\n<defs>\n",
+            Escaped(&vhost),
+            Escaped(&notes)
         ));
         for reason in reasons() {
             let (word, colour) = (class(reason), look(reason).colour);
@@ -192,7 +193,8 @@ impl Svg<'_> {
             "" => labelled.words(),
             more => format!("{}: {more}", labelled.words()),
         };
-        let link = self.link(labelled.place);
+        let missing = labelled.is_missing();
+        let link = self.link(labelled.place).filter(|_| !missing);
         if let Some(link) = &link {
             // Named by its title and its text: a label would have to say the same in the same words.
             self.put(format_args!(
@@ -205,10 +207,10 @@ impl Svg<'_> {
         self.put(format_args!("<title>{}</title>", Escaped(&words)));
         let rules = labelled.node.rules.iter();
         let is_bad = rules.map(|rule| rule.severity()).min() == Some(Severity::Error);
-        let missing = matches!(labelled.place, Place::Exchange(_)) && labelled.node.kind.is_none();
         let (radius, dashes) = match labelled.place {
             Place::Exchange(_) if missing => (14, "3 3"),
             Place::Exchange(_) => (14, "none"),
+            Place::Queue(_) if missing => (3, "3 3"),
             Place::Queue(_) => (3, "none"),
             Place::Wait | Place::Drop => (0, "6 3"),
         };
@@ -264,6 +266,18 @@ impl Svg<'_> {
             x += 130.0;
         }
         self.text.push_str("</g>\n");
+    }
+
+    /// What is not shown, below all else.
+    fn notes(&mut self, top: f64) {
+        let mut y = top;
+        for note in self.graph.notes() {
+            self.put(format_args!(
+                "<text class=\"note\" x=\"24.0\" y=\"{y:.1}\" font-size=\"10\">{}</text>\n",
+                Escaped(&note)
+            ));
+            y += LINE;
+        }
     }
 }
 

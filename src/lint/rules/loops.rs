@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{severity_of_loss, subject};
+use super::{rule_words, severity_of_loss, subject};
 use crate::base::{Name, QueueId};
 use crate::broker::Core;
 use crate::broker::queue::Queue;
 use crate::deaths::Reason;
 use crate::lint::Witness;
 use crate::lint::budget::Part;
-use crate::lint::finding::{Finding, Rule, Severity, verb};
+use crate::lint::finding::{Finding, Rule, Severity, Subject, verb};
 use crate::lint::map::Map;
 
 /// The deaths of one loop: the arrival before each, and its reason.
@@ -30,6 +30,11 @@ impl Loop {
         let arrivals = self.path.iter();
         let arrivals = arrivals.filter_map(|(arrival, _)| map.arrivals.get(*arrival));
         arrivals.map(|arrival| arrival.queue).collect()
+    }
+
+    /// Whether a queue dead-letters into itself.
+    fn is_of_one_queue(&self, map: &Map) -> bool {
+        self.queues(map).iter().all(|queue| *queue == self.queue)
     }
 }
 
@@ -67,12 +72,43 @@ pub(super) fn look(core: &Core, map: &Map, loops: &[Loop], findings: &mut Vec<Fi
         let Some(queue) = core.queue_by_id(found.queue) else {
             continue;
         };
-        findings.push(if found.rule == Rule::LoopByItself {
+        let mut finding = if found.rule == Rule::LoopByItself {
             turns_by_itself(core, map, queue, &found.path)
         } else {
             turned_by_rejects(core, map, queue, &found.path)
-        });
+        };
+        if found.is_of_one_queue(map) {
+            let cause = format!("it dead-letters into itself, by {}", rule_words(queue));
+            finding.because = Some(match finding.because {
+                Some(because) => format!("{cause}; {because}"),
+                None => cause,
+            });
+        }
+        findings.push(finding);
     }
+}
+
+/// Leaves out DL017 where a loop of that queue alone is told, by DL004 or DL005, which name it as their cause:
+/// it would be the same once more. It stays where a silence or a bound took them away, and where they are
+/// only infos.
+pub(in crate::lint) fn leave_causes_out(
+    core: &Core,
+    map: &Map,
+    loops: &[Loop],
+    findings: &mut Vec<Finding>,
+) {
+    let alone = loops.iter().filter(|one| one.is_of_one_queue(map));
+    let alone = alone.filter_map(|one| {
+        let queue = core.queue_by_id(one.queue)?;
+        Some((one.rule, subject(queue)))
+    });
+    let alone: BTreeSet<(Rule, Subject)> = alone.collect();
+    let told = findings.iter().filter(|finding| {
+        let is_bad = finding.severity <= Rule::IntoItself.severity();
+        is_bad && alone.contains(&(finding.rule, finding.subject.clone()))
+    });
+    let told: BTreeSet<Subject> = told.map(|finding| finding.subject.clone()).collect();
+    findings.retain(|finding| finding.rule != Rule::IntoItself || !told.contains(&finding.subject));
 }
 
 /// The shortest way from a queue back to it, by deaths that are wanted; `wanted` is told whether it

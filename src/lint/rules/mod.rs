@@ -8,7 +8,7 @@ mod seen;
 mod targets;
 mod ways;
 
-pub(super) use self::loops::{Loop, find_all as find_loops};
+pub(super) use self::loops::{Loop, find_all as find_loops, leave_causes_out};
 pub use self::rabbitmq::OWN_KEYS;
 
 use super::Target;
@@ -34,6 +34,7 @@ pub(super) fn all(core: &Core, map: &Map, loops: &[Loop], target: Target) -> Vec
             rabbitmq::look(queue, &mut findings);
         }
     }
+    targets::expire(core, map, &mut findings);
     loops::look(core, map, loops, &mut findings);
     policies::look(core, map, target, &mut findings);
     findings

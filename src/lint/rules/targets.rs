@@ -1,4 +1,4 @@
-//! Where dead letters arrive: DL015, DL016, DL017, DL020.
+//! Where dead letters arrive: DL015, DL016, DL017, DL020, DL021.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,10 @@ use super::{exchange_words, listed, rule_words, subject};
 use crate::base::QueueId;
 use crate::base::limits::LINT_NAMES_TOLD_MAX;
 use crate::broker::Core;
+use crate::broker::arguments::QueueType;
+use crate::broker::names::QUARANTINE;
 use crate::broker::queue::Queue;
-use crate::lint::finding::{Finding, Rule};
+use crate::lint::finding::{Finding, Rule, Subject};
 use crate::lint::map::{By, Fate, Map};
 
 /// A queue that dead letters reach.
@@ -113,8 +115,6 @@ fn targets_do_not_last(
             "is exclusive: it is gone with its connection"
         } else if target.auto_delete {
             "is deleted with its last consumer"
-        } else if target.settings.expires_ms.is_some() {
-            "expires when it is not used"
         } else {
             continue;
         };
@@ -124,6 +124,77 @@ fn targets_do_not_last(
             target.name
         );
         findings.push(Finding::new(Rule::DoesNotLast, subject(queue), says));
+    }
+}
+
+/// DL021, of each queue that dead letters reach, once.
+pub(super) fn expire(core: &Core, map: &Map, findings: &mut Vec<Finding>) {
+    quarantine_expires(core, findings);
+    let expires = |queue: &&Queue| queue.settings.expires_ms.is_some();
+    let expiring = core.queues().filter(expires);
+    let mut reached: BTreeMap<QueueId, Option<bool>> =
+        expiring.map(|queue| (queue.id, None)).collect();
+    if reached.is_empty() {
+        return;
+    }
+    for step in &map.steps {
+        let perhaps = matches!(step.fate, Fate::Varies(_));
+        for target in step.reached.iter() {
+            if let Some(known) = reached.get_mut(target) {
+                *known = Some(known.unwrap_or(true) && perhaps);
+            }
+        }
+    }
+    for (id, perhaps) in reached {
+        let (Some(queue), Some(perhaps)) = (core.queue_by_id(id), perhaps) else {
+            continue;
+        };
+        let Some(expires_ms) = queue.settings.expires_ms else {
+            continue;
+        };
+        if map.strangers.has_queue(&queue.name) {
+            continue;
+        }
+        let says = format!(
+            "dead letters {} here, and what it holds is dropped with it when nobody used it for {expires_ms} ms",
+            if perhaps { "may come" } else { "come" },
+        );
+        let (because, fix) = if queue.arguments.expires_ms == Some(expires_ms) {
+            ("by argument x-expires", "declare it without x-expires")
+        } else {
+            (
+                "by the key expires of a policy",
+                "let the policy with expires match other queues only",
+            )
+        };
+        let finding = Finding::new(Rule::ExpiresWithThem, subject(queue), says);
+        findings.push(finding.because(because).fix(fix));
+    }
+}
+
+/// DL021, of policies that let the quarantine expire: it stands in no definitions.
+fn quarantine_expires(core: &Core, findings: &mut Vec<Finding>) {
+    if !core.quarantines() {
+        return;
+    }
+    for operator in [false, true] {
+        let policies = core.policies();
+        let Some(policy) = policies.of_queue(operator, QUARANTINE, QueueType::Classic) else {
+            continue;
+        };
+        let Some(expires_ms) = policy.definition.expires_ms else {
+            continue;
+        };
+        let subject = if operator {
+            Subject::OperatorPolicy(policy.name.clone())
+        } else {
+            Subject::Policy(policy.name.clone())
+        };
+        let says = format!(
+            "it lets {QUARANTINE} expire: what that holds is dropped when nobody used it for {expires_ms} ms"
+        );
+        let fix = "let the policy with expires match other queues only";
+        findings.push(Finding::new(Rule::ExpiresWithThem, subject, says).fix(fix));
     }
 }
 

@@ -9,6 +9,7 @@ use crate::base::{Name, Timestamp};
 use crate::broker::ByReason;
 use crate::broker::arguments::OnUndeliverable;
 use crate::deaths::Reason;
+use crate::lint::budget::{Budget, Part};
 use crate::lint::{Figures, Graph, Sorted, Topology};
 
 fn topology(definitions: &Json, undeliverable: OnUndeliverable) -> Topology {
@@ -142,6 +143,7 @@ fn an_arrow_is_where_the_dead_of_a_queue_go_by_the_keys_that_reach_it() {
                 "rule": rule, "reasons": reasons, "loop": null, "dead_end": ["DL003"], "sometimes": false},
         ],
         "left_out": {"nodes": 0, "edges": 0},
+        "not_read": [],
     });
     assert_eq!(graph.to_json(), expected);
     let svg = graph.to_svg();
@@ -182,6 +184,7 @@ fn every_way_to_an_end_has_its_place() {
     let nodes = json["nodes"].as_array().unwrap();
     let of = |id: &str| nodes.iter().find(|node| node["id"] == id).unwrap();
     assert_eq!(of("q:amq.quarantine")["kind"], "quarantine");
+    assert_eq!(of("q:amq.quarantine")["type"], Json::Null);
     assert_eq!(of("x:none")["type"], Json::Null);
     assert_eq!(of("wait")["kind"], "wait");
 }
@@ -233,6 +236,71 @@ fn a_queue_that_very_many_send_their_dead_to_has_an_arrow_from_each() {
     assert_eq!(to_all.count(), 100);
 }
 
+/// Arrows and loops were missing for a bound, and nothing said so.
+#[test]
+fn what_was_not_looked_at_is_told_in_every_form() {
+    let topology = topology(&orders(), OnUndeliverable::Drop);
+    let sandbox = topology.vhosts.values().next().unwrap();
+    let graph = |budget: Budget| Graph::within(sandbox, &[], None, budget);
+    let whole = graph(Budget::default());
+    assert_eq!(whole.to_json()["not_read"], json!([]));
+    let cut = graph(Budget::default().with(Part::Loops, 0));
+    let json = cut.to_json();
+    let told = json["not_read"].as_array().unwrap();
+    assert_eq!(told.len(), 1, "{json}");
+    assert_eq!(told[0]["item"], "loops of vhost '/'");
+    for (form, whole, words) in [
+        (
+            cut.to_dot(),
+            whole.to_dot(),
+            "not looked at: loops of vhost '/'",
+        ),
+        (
+            cut.to_svg(),
+            whole.to_svg(),
+            "not looked at: loops of vhost &#39;/&#39;",
+        ),
+        (
+            cut.to_mermaid(),
+            whole.to_mermaid(),
+            "not looked at#58; loops of vhost #39;#47;#39;",
+        ),
+    ] {
+        assert!(form.contains(words), "{form}");
+        assert!(!whole.contains("not looked at"), "{whole}");
+    }
+    parsed(&cut.to_svg());
+}
+
+/// The drawing led to a page of a queue that there was not.
+#[test]
+fn the_quarantine_is_linked_to_once_it_exists() {
+    let link = |name: &Name| format!("/ui/queue?name={}", name.percent_encoded());
+    let lost = queue("lost", json!({"x-dead-letter-exchange": "none"}));
+    let topology = topology(&json!({"queues": [lost]}), OnUndeliverable::Quarantine);
+    let sandbox = topology.vhosts.values().next().unwrap();
+    for exists in [false, true] {
+        let counted = exists.then(|| {
+            let figures = Figures {
+                ready: 7,
+                ..Figures::default()
+            };
+            (Name::from("amq.quarantine"), figures)
+        });
+        let figures = Sorted::of(counted.into_iter().collect());
+        let graph = Graph::of(sandbox, &[], Some((Timestamp(0), figures)));
+        let json = graph.to_json();
+        let mut nodes = json["nodes"].as_array().unwrap().iter();
+        let node = nodes.find(|node| node["kind"] == "quarantine").unwrap();
+        assert_eq!(node["ready"].as_u64(), exists.then_some(7));
+        assert_eq!(node["type"].as_str(), exists.then_some("classic"));
+        let svg = graph.drawn(Some(&link));
+        assert!(svg.contains("quarantine amq.quarantine"), "{svg}");
+        assert_eq!(svg.contains("name=amq.quarantine"), exists, "{svg}");
+        assert_eq!(svg.contains("made when needed"), !exists, "{svg}");
+    }
+}
+
 /// Figures of queues in which messages died so often.
 fn counted(died: impl Iterator<Item = (String, u64)>) -> Sorted<Name, Figures> {
     let figures = died.map(|(name, count)| {
@@ -281,7 +349,9 @@ fn of_very_many_queues_those_are_shown_that_matter_and_the_others_are_counted() 
         "3 queues, dead, all"
     );
     assert_eq!(json["left_out"], json!({"nodes": 1997, "edges": 1997}));
-    assert!(some.to_svg().contains("; 1997 more are not shown"));
+    assert!(some.to_svg().contains(
+        "; 1997 more queues and exchanges are not shown; 1997 more arrows are not shown"
+    ));
 
     let mut many = graph(2_000);
     many.summarize();

@@ -265,12 +265,44 @@ fn what_is_rejected_round_and_round_without_a_delay_is_a_hot_loop() {
         "exchanges": [exchange("in", "fanout")],
         "bindings": [binding("in", "a", ""), binding("in", "b", ""), binding("in", "self", "")],
     });
+    check(&definitions, &["DL005 warning a", "DL005 warning self"]);
+}
+
+/// It was told three times of one cause. Silenced, or only infos, the others do not speak for it.
+#[test]
+fn a_queue_that_dead_letters_into_itself_is_told_by_what_comes_of_it() {
+    let of = |more: Json| {
+        let mut arguments =
+            json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "self"});
+        for (name, value) in more.as_object().unwrap() {
+            arguments[name] = value.clone();
+        }
+        json!({"queues": [queue("self", arguments)]})
+    };
+    let expires = of(json!({"x-message-ttl": 1000}));
+    let both = ["DL004 error self: dropped (cycle)", "DL005 warning self"];
+    check(&expires, &both);
+    let words = text(&looked(&expires, Target::Coroner));
+    let cause = "it dead-letters into itself, by argument x-dead-letter-exchange";
+    assert_eq!(words.matches(cause).count(), 2, "{words}");
+    let silenced = |rules: &[&str]| {
+        let mut definitions = expires.clone();
+        let ignored = rules.iter().map(|rule| json!({"rule": rule}));
+        let ignored = json!({"ignore": ignored.collect::<Vec<_>>()});
+        definitions["global_parameters"] = json!([{"name": "lint", "value": ignored}]);
+        let report = looked(&definitions, Target::Coroner);
+        (told(&report), report["silenced"].as_u64())
+    };
+    let one = vec![String::from("DL005 warning self")];
+    assert_eq!(silenced(&["DL004"]), (one, Some(1)));
+    let cause_only = vec![String::from("DL017 warning self")];
+    assert_eq!(silenced(&["DL004", "DL005"]), (cause_only, Some(2)));
     check(
-        &definitions,
+        &of(json!({"x-delayed-retry-type": "failed", "x-delayed-retry-min": 1000})),
         &[
-            "DL005 warning a",
-            "DL005 warning self",
             "DL017 warning self",
+            "DL018 warning self",
+            "DL005 info self",
         ],
     );
 }
@@ -367,6 +399,54 @@ fn what_does_not_last_or_dies_on_arrival_is_a_poor_target() {
         ],
         "{told:?}"
     );
+}
+
+/// Also of a queue that is not durable, and where a policy says so; a queue of delays that no dead letter
+/// reaches may expire.
+#[test]
+fn a_queue_of_dead_letters_that_expires_takes_them_with_it() {
+    let dead = json!({"x-dead-letter-exchange": "dead"});
+    let mut passing = queue("passing", dead.clone());
+    passing["durable"] = json!(false);
+    let bounded = json!({"x-expires": 5000, "x-max-length": 9, "x-overflow": "reject-publish"});
+    let mut definitions = json!({
+        "queues": [
+            queue("orders", dead), passing, queue("dlq", bounded),
+            queue("delay", json!({"x-expires": 5000, "x-message-ttl": 1000, "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": "orders"})),
+        ],
+        "exchanges": [exchange("dead", "fanout")],
+        "bindings": [binding("dead", "dlq", "")],
+    });
+    check(&definitions, &["DL021 warning dlq"]);
+    let words = text(&looked(&definitions, Target::Coroner));
+    assert!(
+        words.contains("DL021 queue dlq (vhost /): dead letters come here, and what it holds is dropped with it when nobody used it for 5000 ms\n        by argument x-expires\n"),
+        "{words}"
+    );
+    definitions["policies"] = json!([policy("tidy", ("^dlq", 0), json!({"expires": 9}))]);
+    definitions["exchanges"] = json!([exchange("dead", "headers")]);
+    let words = text(&looked(&definitions, Target::Rabbitmq));
+    assert!(words.contains("dead letters may come here"), "{words}");
+    assert!(
+        words.contains("for 9 ms\n        by the key expires of a policy\n"),
+        "{words}"
+    );
+}
+
+/// It stands in no definitions.
+#[test]
+fn a_policy_that_lets_the_quarantine_expire_is_told() {
+    let short = policy("short", ("", 0), json!({"expires": 9}));
+    let definitions = json!({"queues": [queue("q", json!({}))], "policies": [short]});
+    let told = |undeliverable: OnUndeliverable| {
+        let mut topology = Topology::read(&definitions, None, undeliverable).unwrap();
+        text(&Report::of(&mut topology, Target::Coroner).to_json())
+    };
+    let kept = told(OnUndeliverable::Quarantine);
+    let lets = "warning DL021 policy short (vhost /): it lets amq.quarantine expire";
+    assert!(kept.contains(lets), "{kept}");
+    assert!(!told(OnUndeliverable::Drop).contains("DL021"));
 }
 
 #[test]
@@ -629,7 +709,7 @@ fn a_sarif_report_names_rule_level_and_object() {
             .as_array()
             .unwrap()
             .len(),
-        20
+        Rule::ALL.len()
     );
 }
 

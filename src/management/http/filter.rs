@@ -14,7 +14,8 @@ impl From<FilterError> for Failure {
     }
 }
 
-/// Reads a filter from the JSON of a body, where null counts as a filter without parts.
+/// Reads a filter from the JSON of a body, where null counts as a filter without parts; a part that is null is
+/// refused.
 pub fn filter_of_json(json: &Json) -> Result<DeathFilter, Failure> {
     let fields = match json {
         Json::Null => return Ok(DeathFilter::default()),

@@ -64,7 +64,6 @@ fn dead() -> Message {
 #[case::other_selector("selector", Value::string("kind = 'early'"), false)]
 #[case::body("body_contains", Value::string("4711"), true)]
 #[case::other_body("body_contains", Value::string("4712"), false)]
-#[case::null("selector", Value::Null, true)]
 fn one_part_holds_or_does_not(#[case] part: &str, #[case] value: Value, #[case] holds: bool) {
     let expected = if holds {
         Verdict::Matches

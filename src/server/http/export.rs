@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use axum::body::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::api::Call;
@@ -34,6 +35,7 @@ pub(super) fn export(call: &Call<'_>) -> Result<Reply, Failure> {
         let mut lines = Lines::new(chunks);
         let is_whole = loop {
             match scan.slice(SCAN_SLICE) {
+                _ if lines.is_left() => break false,
                 Ok(None) => break true,
                 Ok(Some(found)) => {
                     let viewer = identity.viewer();
@@ -70,16 +72,26 @@ impl Lines {
     }
 
     /// Ends the lines. If they are not complete, the connection is ended without their end, so that
-    /// the client cannot take a part for the whole. The place is free before the client sees the end: it may ask
-    /// for the next export at once.
+    /// the client cannot take a part for the whole. The place is free before the client sees either end: it may
+    /// ask for the next export at once.
     fn end(mut self, is_whole: bool, place: StreamPlace) {
         if is_whole {
             let _ = self.hand_over();
-        } else {
-            // The client may have gone away.
-            let _ = self.chunks.blocking_send(None);
+            drop(place);
+            return;
         }
+        // The place is held for as long as the thread waits for a client that takes nothing.
+        let room = Handle::current().block_on(self.chunks.reserve());
         drop(place);
+        // The client may have gone away.
+        if let Ok(room) = room {
+            room.send(None);
+        }
+    }
+
+    /// Whether nobody takes lines any more. Where few messages are wanted nothing may be handed over for long.
+    fn is_left(&self) -> bool {
+        self.chunks.is_closed()
     }
 
     fn hand_over(&mut self) -> std::io::Result<()> {
@@ -100,5 +112,29 @@ impl Write for Lines {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Name;
+    use crate::server::streams::UserStreams;
+
+    /// The place was kept until behind the end: who saw the connection break and asked again got 429 now and then.
+    #[tokio::test]
+    async fn an_export_that_breaks_off_gives_up_its_place_before_that_is_seen() {
+        let streams = UserStreams::of_messages();
+        let take = || StreamPlace::take(&streams, (&Name::from("ann"), false));
+        let (place, _other) = (take().ok().unwrap(), take().ok().unwrap());
+        let (chunks, mut body) = mpsc::channel(1);
+        chunks.try_send(Some(Bytes::new())).unwrap();
+        let lines = Lines::new(chunks);
+        let ended = tokio::task::spawn_blocking(move || lines.end(false, place));
+        assert!(take().is_err());
+        assert_eq!(body.recv().await, Some(Some(Bytes::new())));
+        assert_eq!(body.recv().await, Some(None));
+        assert!(take().is_ok());
+        ended.await.unwrap();
     }
 }

@@ -433,6 +433,107 @@ fn a_rabbitmq_that_does_not_know_the_linter_is_looked_at_here_whatever_it_answer
     }
 }
 
+/// An item that is not supported was named twice, as not looked at and as left out; what only the linter did
+/// not look at is a warning, also where a RabbitMQ does not say what it left out.
+#[test]
+fn what_was_not_looked_at_is_told_once_where_an_import_or_lint_may_fail() {
+    const REPORT: &str = r#"{"findings":[],"errors":0,"warnings":0,"infos":0,"silenced":0,"not_read":[
+        {"item":"queue 's' in vhost '/'","why":"queues of type 'stream' are not supported"},
+        {"item":"loops of vhost '/'","why":"it takes too long"}]}"#;
+    const ANSWER: &str = r#"{"not_supported":[
+        {"item":"queue 's' in vhost '/'","reason":"queues of type 'stream' are not supported"}]}"#;
+    const CORONER: &[Answer] = &[
+        ("POST /api/lint", 200, REPORT),
+        ("GET /api/lint", 200, REPORT),
+        ("GET /api/graph", 200, REPORT),
+        ("POST /api/definitions", 200, ANSWER),
+    ];
+    const REFUSING: &[Answer] = &[
+        ("POST /api/lint", 200, REPORT),
+        ("POST /api/definitions", 400, r#"{"reason":"it is full"}"#),
+    ];
+    const RABBITMQ: &[Answer] = &[
+        ("POST /api/lint", 404, "{}"),
+        ("GET /api/definitions", 200, "{}"),
+    ];
+    const FILE: &str = r#"{"queues":[{"name":"s","vhost":"/","durable":true,
+        "arguments":{"x-queue-type":"stream"}}]}"#;
+    let run = |answers: &'static [Answer], line: &[&str]| {
+        let recorder = Recorder::start(answers);
+        let output = coroner(&[line, &["--url", &recorder.url]].concat(), FILE);
+        let (out, told) = (text(&output.stdout), text(&output.stderr));
+        (output.status.code(), out, told)
+    };
+    let import = &["import_definitions", "--fail-on", "error"][..];
+    let cut = "coroner: warning: not looked at: loops of vhost '/': it takes too long\n";
+    let (code, out, told) = run(CORONER, import);
+    assert_eq!((code, &*told), (Some(0), cut), "{out}");
+    assert_eq!(out.matches("queue 's'").count(), 1, "{out}");
+    let (code, _, told) = run(REFUSING, import);
+    assert!(code != Some(0) && told.contains(cut), "{told}");
+    assert_eq!(told.matches("queue 's'").count(), 1, "{told}");
+    let (code, _, told) = run(RABBITMQ, import);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(
+        told.contains("warning: not looked at: queue 's' in vhost '/'"),
+        "{told}"
+    );
+    let (code, _, told) = run(CORONER, &["graph"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains(cut), "{told}");
+    let (code, out, told) = run(CORONER, &["lint", "--fail-on", "info"]);
+    assert_eq!((code, &*told), (Some(0), ""), "{out}");
+    assert!(
+        out.contains("not looked at: loops of vhost '/': it takes too long\n"),
+        "{out}"
+    );
+}
+
+/// The commands that look at messages recognised a RabbitMQ by 404 only: by another status they failed.
+#[test]
+fn messages_of_a_rabbitmq_are_looked_at_whatever_it_answers_to_what_it_does_not_know() {
+    let of = |status: u16, product: &'static str| -> &'static [Answer] {
+        let all = [
+            ("GET /api/queues/%2F/q/messages", status, "{}"),
+            ("GET /api/queues/%2F/q/groups", status, "{}"),
+            ("POST /api/queues/%2F/q/get", 200, "[]"),
+            ("GET /api/queues/%2F/q", 200, r#"{"name":"q"}"#),
+            ("GET /api/overview", 200, product),
+        ];
+        Box::leak(Box::new(all))
+    };
+    let rabbitmq = r#"{"rabbitmq_version":"4.1.0","product_name":"RabbitMQ"}"#;
+    let coroner_itself = r#"{"rabbitmq_version":"4.2.0","product_name":"Coroner"}"#;
+    let run = |answers: &'static [Answer], line: &[&str]| {
+        let recorder = Recorder::start(answers);
+        let output = coroner(&[line, &["--url", &recorder.url]].concat(), "");
+        (output.status.code(), text(&output.stderr))
+    };
+    let (deaths, groups) = (&["deaths", "q"][..], &["dead_letter_groups", "q"][..]);
+    let explain = &["explain", "q", "1"][..];
+    for status in [404, 405, 400, 500, 501] {
+        let answers = of(status, rabbitmq);
+        for line in [deaths, groups] {
+            let (code, told) = run(answers, line);
+            assert_eq!(code, Some(0), "{status} {line:?}: {told}");
+            assert!(told.contains("put back"), "{status} {line:?}: {told}");
+        }
+        let (code, told) = run(answers, explain);
+        assert_eq!(code, Some(66), "{status}: {told}");
+        assert!(told.contains("explains no messages"), "{status}: {told}");
+        if status == 404 {
+            continue;
+        }
+        for line in [deaths, groups, explain] {
+            let (code, told) = run(of(status, coroner_itself), line);
+            assert!(
+                code != Some(0) && !told.contains("put back") && !told.contains("explains no"),
+                "{status} {line:?}: {told}"
+            );
+        }
+    }
+}
+
 /// RabbitMQ takes users with our hashes and lets nobody in, guest included.
 #[test]
 fn an_export_for_rabbitmq_leaves_out_and_names_users_that_could_not_log_in_there() {

@@ -3,13 +3,14 @@
 use serde_json::{Value as Json, json};
 
 use crate::management::http::{Query, filter_json, filter_of_json, filter_of_query};
+use crate::search::PARTS;
 
 #[test]
 fn a_filter_in_json_is_written_as_it_was_read() {
     let given = json!({
         "reason": ["rejected"], "queue": ["orders"], "condition": ["app:timeout"],
-        "group": ["1:9c2e41aa"], "container": null, "position": [17, "18446744073709551615"],
-        "died_after": 1_763_740_800_000_i64, "died_before": null, "redriven": false,
+        "group": ["1:9c2e41aa"], "position": [17, "18446744073709551615"],
+        "died_after": 1_763_740_800_000_i64, "redriven": false,
         "selector": "JMSPriority > 4 AND kind = 'late'", "body_contains": "4711"
     });
     let filter = filter_of_json(&given).unwrap();
@@ -42,6 +43,19 @@ fn an_empty_list_of_values_is_refused_instead_of_meaning_all_messages() {
         let expect = format!("the filter's '{part}' is an empty list");
         assert!(failure.reason.starts_with(&expect), "{failure:?}");
     }
+}
+
+/// It counted as a part that is not given: a script that lacked the condition moved, or discarded, the whole queue.
+#[test]
+fn a_part_that_is_null_is_refused_instead_of_meaning_all_messages() {
+    for part in PARTS {
+        let failure = filter_of_json(&json!({ part: null })).unwrap_err();
+        assert_eq!(failure.status, 400, "{part}");
+        let expect = format!("the filter's '{part}' is null");
+        assert!(failure.reason.starts_with(&expect), "{failure:?}");
+    }
+    let failure = filter_of_json(&json!({ "conditon": null })).unwrap_err();
+    assert!(failure.reason.contains("no part 'conditon'"), "{failure:?}");
 }
 
 #[test]
