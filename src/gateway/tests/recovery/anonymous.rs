@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::super::support::{addressed, receiver};
+use super::super::support::{addressed, receiver, sender};
 use super::world::{World, lasting, lifetime, told, transfer, unsettled};
 use crate::base::Name;
 use crate::broker::{Command, QueueCommand, Reply};
 use crate::wire::performative::{
-    Attach, DeliveryState, Error, Performative, Source, Symbol, Target, TargetArchetype, Value,
-    fields,
+    Attach, DeliveryState, Error, Handle, Performative, Source, Symbol, Target, TargetArchetype,
+    Transfer, Value, fields,
 };
 
 /// The attach of a durable publisher that names the address in each message, with these deliveries unsettled.
@@ -162,5 +162,68 @@ fn a_consumer_whose_answer_does_not_fit_a_frame_is_none_of_its_queue() {
     match reply {
         Reply::Queue(info) => assert_eq!(info.consumer_count, 0),
         other => panic!("{other:?}"),
+    }
+}
+
+/// The attach of a controller, on handle 1.
+fn controller() -> Attach {
+    Attach {
+        name: "control".to_owned(),
+        handle: Handle(1),
+        target: Some(Box::new(TargetArchetype::Coordinator {
+            capabilities: None,
+        })),
+        ..sender("control", None)
+    }
+}
+
+/// Declares a transaction with delivery 0 of a line; returns its id.
+fn declare(world: &mut World, line: usize) -> Box<[u8]> {
+    world.attach(line, &controller());
+    let declared = Transfer {
+        handle: 1,
+        ..transfer(0, b"declare")
+    };
+    let mut message = vec![0x00, 0x53, 0x77];
+    message.extend([0x00, 0x53, 0x31, 0x45]); // declare: an empty list
+    world.part(line, &declared, &message);
+    let declared = world.lines[line].got.drain(..).find_map(|got| match got {
+        Performative::Disposition(told) => told.state,
+        _ => None,
+    });
+    match declared {
+        Some(DeliveryState::Declared { txn_id }) => txn_id[..].into(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The errors of what is posted in a transaction did not name it, and who does not take `rejected` was told a
+/// provisional one. [anonterm 1.0, Routing Errors]
+#[test]
+fn a_posted_message_that_ends_its_link_is_named_as_any_other_is() {
+    let taken = ["amqp:accepted:list", "amqp:released:list"];
+    for (to, txn, condition) in [
+        ("/queues/", None, "amqp:precondition-failed"),
+        (
+            "/queues/q",
+            Some(&b"none"[..]),
+            "amqp:transaction:unknown-id",
+        ),
+    ] {
+        let mut world = World::new();
+        let line = world.line("c");
+        world.attach(line, &anonymous(Some(&taken), &[]));
+        let declared = declare(&mut world, line);
+        let post = Transfer {
+            txn_id: Some(txn.map_or(declared, Into::into)),
+            ..transfer(1, b"b")
+        };
+        world.part(line, &post, &addressed(Some(to), None));
+        assert_eq!(world.outcomes(line), []);
+        let error = end_of(&mut world, line);
+        assert_eq!(error.condition.as_str(), condition);
+        let tag = Value::Binary(b"b"[..].into());
+        let info = error.info.as_ref().unwrap();
+        assert_eq!(info.get("delivery-tag"), Some(&tag), "{to}");
     }
 }
