@@ -478,6 +478,7 @@ impl Gateway {
     /// their queues.
     pub fn kept_bytes(&self) -> u64 {
         let tables = self.sent.table_bytes()
+            + self.tags.table_bytes()
             + self.batch.effects.capacity() * size_of::<Effect>()
             + self.waiting.capacity() * size_of::<(Lsn, AwaitedAnswer)>();
         let partial_bytes = self.link.partial_bytes();

@@ -35,6 +35,11 @@ impl Tags {
             None => error,
         }
     }
+
+    /// Memory of the table, in bytes.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(PublisherId, Serial, DeliveryTag)>()
+    }
 }
 
 /// The error with the tag of the message that caused it.

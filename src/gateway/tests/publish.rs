@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::support::{Scene, addressed, message, options, section, sender};
-use crate::base::limits::PUBLISH_CREDIT_BYTES;
+use crate::base::limits::{ANONYMOUS_TAGS_MAX, PUBLISH_CREDIT_BYTES};
 use crate::base::{Lsn, Name};
 use crate::broker::{Command, QueueCommand, TopologyCommand, UpkeepCommand};
 use crate::gateway::GatewayOptions;
@@ -534,4 +534,21 @@ fn who_does_not_offer_rejected_is_told_all_the_same_that_a_queue_is_full() {
         }
         assert_eq!(scene.detached(client, link), None, "{address:?}");
     }
+}
+
+#[test]
+fn the_tags_that_are_kept_for_errors_count_as_memory_of_the_connection() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let link = scene.publisher(client, None);
+    let good = addressed(Some("/queues/q"), None);
+    scene.send_settled(client, link, &good);
+    let before = scene.clients[client].gateway.kept_bytes();
+    for _ in 0..ANONYMOUS_TAGS_MAX {
+        scene.send_settled(client, link, &good);
+    }
+    let counted = scene.clients[client].gateway.kept_bytes() - before;
+    let least = ANONYMOUS_TAGS_MAX as u64 * 32; // of each its bytes
+    assert!((least..4 * least).contains(&counted), "{counted}");
 }
