@@ -1,6 +1,6 @@
 //! The gateway of one connection.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -81,7 +81,7 @@ pub struct Gateway {
     /// The delivery-tags of messages whose sender may have to be told which one leads nowhere.
     pub(super) tags: Tags,
     /// Deliveries that consumers held for too long, while effects are handled.
-    pub(super) timed_out: Vec<(ConsumerId, Position)>,
+    pub(super) timed_out: BTreeSet<(ConsumerId, Position)>,
     /// The last outcome with an error, while the events of one read are handled: deliveries settled
     /// by the same disposition share the evidence.
     pub(super) last_outcome: Option<SharedOutcome>,
@@ -174,7 +174,7 @@ impl Gateway {
             dynamic: Map::with_hasher(seed.hasher()),
             sent: SentDeliveries::default(),
             tags: Tags::default(),
-            timed_out: Vec::new(),
+            timed_out: BTreeSet::new(),
             last_outcome: None,
             presettled: Presettled::default(),
             transactions: None,
@@ -478,6 +478,7 @@ impl Gateway {
     /// their queues.
     pub fn kept_bytes(&self) -> u64 {
         let tables = self.sent.table_bytes()
+            + self.tags.table_bytes()
             + self.batch.effects.capacity() * size_of::<Effect>()
             + self.waiting.capacity() * size_of::<(Lsn, AwaitedAnswer)>();
         let partial_bytes = self.link.partial_bytes();

@@ -1,6 +1,5 @@
 //! Consuming links: assigned messages become transfers, dispositions become settlements.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::Gateway;
@@ -24,11 +23,11 @@ impl Gateway {
     /// Sends a message that the core assigned to one of the consumers.
     pub(super) fn on_deliver(&mut self, delivery: &Delivery) {
         self.taken_bytes += delivery.room_bytes();
+        self.tell_timed_out_before(delivery.consumer);
         let Some((handle, consumer)) = self.links.consumer(delivery.consumer) else {
             // The link has detached; the core has not been told yet.
             let unsent = (delivery.consumer, delivery.position);
-            self.batch.undelivered.push(unsent);
-            return;
+            return self.batch.undelivered.push(unsent);
         };
         let view = DeliveryView {
             route: &delivery.route,
@@ -308,17 +307,15 @@ impl Gateway {
         }
     }
 
-    /// Notes a delivery that its consumer held for too long. They are told of together, but before the consumer
-    /// gets anything that is `behind` it: it has settled them by then, and the message may be the same.
-    pub(super) fn on_timed_out(&mut self, late: (ConsumerId, Position), behind: &VecDeque<Effect>) {
-        self.timed_out.push(late);
-        if matches!(behind.front(), Some(Effect::TimedOut { .. })) {
-            return; // with the last of them
+    /// Tells the peer of late deliveries before a consumer that is late gets another one: it has settled them
+    /// by then, and the message may be the same.
+    #[inline]
+    fn tell_timed_out_before(&mut self, consumer: ConsumerId) {
+        if self.timed_out.is_empty() {
+            return; // as a rule
         }
-        let late = self.timed_out.iter().map(|(consumer, _)| *consumer);
-        let late: BTreeSet<ConsumerId> = late.collect();
-        let mut next = behind.iter().filter_map(Effect::delivery);
-        if next.any(|delivery| late.contains(&delivery.consumer)) {
+        let all = (consumer, Position(0))..=(consumer, Position(u64::MAX));
+        if self.timed_out.range(all).next().is_some() {
             self.tell_timed_out();
         }
     }
@@ -326,8 +323,7 @@ impl Gateway {
     /// Tells the peer of deliveries that consumers held for too long. Their tokens stay: each is
     /// settled by its receiver.
     pub(super) fn tell_timed_out(&mut self) {
-        let mut late = std::mem::take(&mut self.timed_out);
-        late.sort_unstable();
+        let late = std::mem::take(&mut self.timed_out);
         let mut sessions = Vec::new();
         for (id, _) in &late {
             // Their links may be gone: the core is about to be told.
@@ -340,7 +336,7 @@ impl Gateway {
         let sent = &self.sent;
         let is_late = |token| {
             let delivery = sent.get(token);
-            delivery.is_some_and(|delivery| late.binary_search(&delivery).is_ok())
+            delivery.is_some_and(|delivery| late.contains(&delivery))
         };
         for session in sessions {
             self.link.release_sent(session, is_late);

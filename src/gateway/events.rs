@@ -289,7 +289,7 @@ impl Gateway {
             Effect::Available { .. } => self.on_available(&effect),
             Effect::ConsumerEnded { consumer, cause } => self.on_consumer_ended(consumer, cause),
             Effect::TimedOut { consumer, position } => {
-                self.on_timed_out((consumer, position), behind);
+                self.timed_out.insert((consumer, position)); // told of together
             }
             Effect::Published {
                 publisher,

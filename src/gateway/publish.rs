@@ -217,7 +217,7 @@ impl Gateway {
     }
 
     /// Whether each message of a link names its address.
-    fn is_anonymous(&mut self, id: LinkId) -> bool {
+    pub(super) fn is_anonymous(&mut self, id: LinkId) -> bool {
         matches!(
             self.links.publisher(id.publisher()),
             Some((
@@ -411,6 +411,16 @@ impl Gateway {
 }
 
 impl Refusal {
+    /// The same for a publisher that cannot be told `rejected`: its link ends. [anonterm 1.0, Routing Errors]
+    pub(super) fn without_rejected(self) -> Self {
+        match self {
+            Self::Outcome(DeliveryState::Rejected { error: Some(error) }) => {
+                Self::Detach(Arc::unwrap_or_clone(error))
+            }
+            other => other,
+        }
+    }
+
     /// The same in a transaction: its outcome is a provisional one. Also returns what the controller
     /// is told who discharges the transaction.
     pub(super) fn in_transaction(self, txn: TxnId) -> (Self, String) {

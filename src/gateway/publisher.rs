@@ -355,6 +355,11 @@ impl Gateway {
 
 /// The delivery state for an outcome, and the error to detach with. As with missing rights, a
 /// message to an internal exchange gets no outcome.
+///
+/// A message that queues refuse is told `rejected` also where the publisher's source does not offer that, as
+/// RabbitMQ does, which checks only that the outcomes of an attach are known ones: its link works, and to end it
+/// would undo what else is on its way. Only on the anonymous terminus an address that leads nowhere ends the link
+/// instead. [anonterm 1.0, Routing Errors]
 pub(super) fn verdict(
     to: &Destination,
     outcome: &PublishOutcome,

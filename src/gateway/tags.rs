@@ -28,17 +28,28 @@ impl Tags {
     }
 
     /// The error with the tag of the message that caused it, if that is known.
-    pub(super) fn name(&self, mut error: Error, of: (PublisherId, Serial)) -> Error {
+    pub(super) fn name(&self, error: Error, of: (PublisherId, Serial)) -> Error {
         let mut kept = self.0.iter().rev();
-        if let Some((_, _, tag)) = kept.find(|(link, id, _)| (*link, *id) == of) {
-            let tag = Value::Binary(Bytes::copy_from_slice(tag.as_slice()));
-            let named = [(Symbol::from(DELIVERY_TAG), tag)];
-            let known = error.info.take().into_iter();
-            let known = known.flat_map(|info| info.iter().cloned().collect::<Vec<_>>());
-            error.info = Some(Box::new(known.chain(named).collect()));
+        match kept.find(|(link, id, _)| (*link, *id) == of) {
+            Some((_, _, tag)) => named(error, tag),
+            None => error,
         }
-        error
     }
+
+    /// Memory of the table, in bytes.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(PublisherId, Serial, DeliveryTag)>()
+    }
+}
+
+/// The error with the tag of the message that caused it.
+pub(super) fn named(mut error: Error, tag: &DeliveryTag) -> Error {
+    let tag = Value::Binary(Bytes::copy_from_slice(tag.as_slice()));
+    let named = [(Symbol::from(DELIVERY_TAG), tag)];
+    let known = error.info.take().into_iter();
+    let known = known.flat_map(|info| info.iter().cloned().collect::<Vec<_>>());
+    error.info = Some(Box::new(known.chain(named).collect()));
+    error
 }
 
 impl Gateway {

@@ -8,12 +8,14 @@ use super::consumer::outcome;
 use super::errors;
 use super::handshake::Login;
 use super::links::{Link, LinkId, LinkKind};
+use super::publish::Refusal;
+use super::tags::named;
 use super::transactions::{Hold, Retired, TxnId};
 use crate::base::limits::TRANSACTION_DELIVERY_BYTES;
 use crate::base::{ConsumerId, Position, Serial};
 use crate::broker::Publish;
 use crate::link::{Arrived, LinkHandle, Posted};
-use crate::wire::performative::DeliveryState;
+use crate::wire::performative::{DeliveryState, DeliveryTag, Error};
 
 /// An outcome in a transaction, and the link that it came on.
 struct Provisional {
@@ -32,6 +34,7 @@ impl Gateway {
         let Posted {
             link: handle,
             txn_id,
+            tag,
             arrived,
         } = posted;
         match self.links.by_handle(handle).map(|link| &link.kind) {
@@ -54,11 +57,16 @@ impl Gateway {
         let Some((id, way)) = self.receive(handle, generation, payload) else {
             return;
         };
+        let way = if self.takes_rejected(id.publisher()) {
+            way
+        } else {
+            way.map_err(Refusal::without_rejected)
+        };
         let all = self.transactions.get_or_insert_default();
         match (all.find(&txn_id), way) {
             (Ok(txn), Ok((way, message))) => {
                 let publish = self.publish_of(id, (delivery_id, settled), way, message);
-                self.post((handle, id), (txn, bytes), delivery_id, publish);
+                self.post((handle, id), (txn, bytes), (delivery_id, tag), publish);
             }
             (Ok(txn), Err(refusal)) => {
                 let (refusal, why) = refusal.in_transaction(txn);
@@ -66,16 +74,29 @@ impl Gateway {
                     open.refused
                         .get_or_insert_with(|| errors::rolled_back(&why));
                 }
+                if self.is_anonymous(id) {
+                    self.tags.keep((id.publisher(), delivery_id), tag);
+                }
                 self.refuse_message(handle, delivery_id, settled, refusal);
             }
             (Err(error), way) => {
                 if let Ok((_, message)) = way {
                     self.release_blob(message.blob().map(|body| **body));
                 }
-                self.link.detach(handle, true, Some(error));
+                self.end_posting((handle, id), &tag, error);
             }
         }
         self.give_credit(id.publisher());
+    }
+
+    /// Detaches a link whose message cannot be a part of its transaction.
+    fn end_posting(&mut self, (handle, id): (LinkHandle, LinkId), tag: &DeliveryTag, error: Error) {
+        let error = if self.is_anonymous(id) {
+            named(error, tag)
+        } else {
+            error
+        };
+        self.link.detach(handle, true, Some(error));
     }
 
     /// Handles a message of a transaction that its link or session dropped: without it the transaction can
@@ -107,7 +128,7 @@ impl Gateway {
         &mut self,
         (handle, id): (LinkHandle, LinkId),
         (txn, bytes): (TxnId, u64),
-        delivery_id: Serial,
+        (delivery_id, tag): (Serial, DeliveryTag),
         publish: Publish,
     ) {
         let body = publish.message.blob().map(|body| **body);
@@ -119,7 +140,7 @@ impl Gateway {
         if let Err(error) = self.count_in_transaction(txn, 1, (bytes, here_bytes)) {
             self.release_blob(body);
             self.end_transaction(txn, error.clone());
-            return self.link.detach(handle, true, Some(error));
+            return self.end_posting((handle, id), &tag, error);
         }
         let settled = publish.settled;
         let all = self.transactions.get_or_insert_default();

@@ -310,6 +310,8 @@ pub struct Posted {
     pub link: LinkHandle,
     /// The transaction that its transfers named.
     pub txn_id: Box<[u8]>,
+    /// The name that its sender gave it.
+    pub tag: DeliveryTag,
     /// The message itself.
     pub arrived: Arrived,
 }

@@ -22,8 +22,7 @@ pub(super) const SLOTS_KEPT: usize = 64;
 /// The same of each of many priorities: together they would keep more than a megabyte.
 pub(super) const SLOTS_KEPT_OF_MANY: usize = 4;
 /// Memory of such an empty block, in bytes.
-pub(super) const EMPTY_OF_MANY_BYTES: usize =
-    size_of::<Block>() + SLOTS_KEPT_OF_MANY * size_of::<Option<Slot>>();
+pub(super) const EMPTY_OF_MANY_BYTES: usize = Block::empty_bytes(SLOTS_KEPT_OF_MANY);
 
 /// Where the messages of a block are.
 #[derive(Debug)]
@@ -330,14 +329,25 @@ impl Block {
         Some(gone)
     }
 
-    /// Empties the block for reuse, once all its messages are gone; it keeps room for `slots_kept`.
-    pub(super) fn reset(&mut self, slot_pool: &mut SlotPool, slots_kept: usize) {
+    /// Empties the block for reuse, once all its messages are gone; it keeps room for `slots_kept` at most.
+    /// Returns for how many.
+    #[inline]
+    pub(super) fn reset(&mut self, slot_pool: &mut SlotPool, slots_kept: usize) -> usize {
         match &mut self.slots {
-            Slots::Resident(slots) if slots.capacity() <= slots_kept => slots.clear(),
+            Slots::Resident(slots) if slots.capacity() <= slots_kept => {
+                slots.clear();
+                return slots.capacity(); // as a rule
+            }
             Slots::Resident(slots) => slot_pool.keep(std::mem::take(slots)),
             // The evicted messages are gone, so nothing refers to the disk any more.
             Slots::Evicted(_) => self.slots = Slots::Resident(Vec::new()),
         }
+        0
+    }
+
+    /// Memory of an empty block with room for so many messages, in bytes.
+    pub(super) const fn empty_bytes(slots: usize) -> usize {
+        size_of::<Self>() + slots * size_of::<Option<Slot>>()
     }
 
     /// Releases the slots of a block whose messages are all gone.
@@ -553,7 +563,7 @@ mod tests {
         let mut pool = SlotPool::default();
         for (kept, expect) in [(SLOTS_KEPT, SLOTS_KEPT), (SLOTS_KEPT_OF_MANY, 0)] {
             let mut block = Block::with(Slots::Resident(Vec::with_capacity(SLOTS_KEPT)));
-            block.reset(&mut pool, kept);
+            assert_eq!(block.reset(&mut pool, kept), expect);
             let Slots::Resident(slots) = &block.slots else {
                 panic!("it is in memory")
             };

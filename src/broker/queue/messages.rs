@@ -143,9 +143,15 @@ impl Messages {
         &self.delayed
     }
 
-    /// Charges the memory of its index of messages that wait; to be called while it is empty.
-    pub fn charge_delayed(&mut self, gauge: &Gauge) {
+    /// Charges the memory of its index of messages that wait, and what the subqueues of an ordinary queue keep
+    /// while they are empty; to be called before there are messages.
+    pub fn charge(&mut self, gauge: &Gauge) {
         self.delayed.charge(gauge);
+        if self.subqueues.len() <= ORDINARY_SUBQUEUES {
+            for subqueue in &mut self.subqueues {
+                subqueue.charge(gauge);
+            }
+        }
     }
 
     /// Adds a message at the end of its priority.

@@ -172,15 +172,16 @@ impl Queue {
     }
 
     /// Charges its memory, without its messages, to the gauge for as long as it exists. Of messages
-    /// that wait for their time or for a target their places in the index are charged, too, and of
-    /// consumers and browsers that look through it their places in its subqueues.
+    /// that wait for their time or for a target their places in the index are charged, too, of consumers
+    /// and browsers that look through it their places in its subqueues, and the room that it keeps for
+    /// messages while it is empty.
     pub fn charge(&mut self, gauge: &Gauge) {
         let texts = shared_text_bytes(self.name.len()) + kept_bytes(self.arguments.echoed());
         let subqueues = self.messages.subqueues_bytes();
         self.kept = Some(gauge.charge(QUEUE_OVERHEAD_BYTES + subqueues + texts));
         let looker = self.messages.places_bytes();
         self.selecting.charge_places(gauge, looker);
-        self.messages.charge_delayed(gauge);
+        self.messages.charge(gauge);
         self.pending.charge(gauge);
     }
 

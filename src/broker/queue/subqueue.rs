@@ -5,7 +5,7 @@ mod paging;
 use std::collections::VecDeque;
 
 use crate::base::limits::{ALLOCATOR_WASTE_PARTS, MESSAGE_OVERHEAD_BYTES};
-use crate::base::{HolderId, Lsn, Meter, Millis, Stamp, Step, uncount};
+use crate::base::{Charge, Gauge, HolderId, Lsn, Meter, Millis, Stamp, Step, uncount};
 
 use super::block::Block;
 use super::deferred_free::DeferredFree;
@@ -44,6 +44,10 @@ pub struct Subqueue {
     apart_bytes: i64,
     /// Capacity, in slots, that its last block keeps when it is empty.
     slots_kept: usize,
+    /// The capacity that it kept when it was emptied last; none if there was no such block since.
+    slots_empty: Option<usize>,
+    /// The memory of that block; none: it is not charged.
+    kept: Option<Charge>,
     blocks: VecDeque<Cell>,
 }
 
@@ -150,7 +154,24 @@ impl Subqueue {
             evicted: Usage::default(),
             apart_bytes: 0,
             slots_kept,
+            slots_empty: None,
+            kept: None,
             blocks: VecDeque::new(),
+        }
+    }
+
+    /// Charges what its last block keeps when it is empty; to be called while there is none.
+    pub fn charge(&mut self, gauge: &Gauge) {
+        self.kept = Some(gauge.charge(0));
+    }
+
+    /// Notes what its last block keeps, which is empty now, or that there is none.
+    #[cold]
+    #[inline(never)]
+    fn note_empty(&mut self, slots: Option<usize>) {
+        self.slots_empty = slots;
+        if let Some(kept) = &mut self.kept {
+            kept.set(slots.map_or(0, |slots| Block::empty_bytes(slots) as u64));
         }
     }
 
@@ -386,7 +407,10 @@ impl Subqueue {
         }
         if block.live() == 0 {
             if is_last {
-                block.reset(slot_pool, self.slots_kept);
+                let slots = Some(block.reset(slot_pool, self.slots_kept));
+                if slots != self.slots_empty {
+                    self.note_empty(slots);
+                }
             } else if let Some(block) = entry.block.take() {
                 block.end(slot_pool);
                 self.trim();
@@ -611,6 +635,9 @@ impl Subqueue {
         self.ready = 0;
         self.cursor = self.next;
         self.trim();
+        if self.blocks.is_empty() {
+            self.note_empty(None);
+        }
     }
 
     /// Hands all blocks over, to be freed later.

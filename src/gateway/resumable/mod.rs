@@ -416,7 +416,7 @@ impl Gateway {
     }
 
     /// Whether a publisher can be told by an outcome that its message leads nowhere.
-    fn takes_rejected(&mut self, id: PublisherId) -> bool {
+    pub(super) fn takes_rejected(&mut self, id: PublisherId) -> bool {
         let publisher = self.links.publisher(id).map(|(_, publisher)| &publisher.to);
         !matches!(
             publisher,

@@ -5,6 +5,7 @@ mod bearers;
 mod browsing;
 mod consume;
 mod dynamic;
+mod echoes;
 mod evidence;
 mod filters;
 mod groups;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::support::{Scene, addressed, message, options, section, sender};
-use crate::base::limits::PUBLISH_CREDIT_BYTES;
+use crate::base::limits::{ANONYMOUS_TAGS_MAX, PUBLISH_CREDIT_BYTES};
 use crate::base::{Lsn, Name};
 use crate::broker::{Command, QueueCommand, TopologyCommand, UpkeepCommand};
 use crate::gateway::GatewayOptions;
@@ -499,4 +499,56 @@ fn a_message_sent_settled_that_leads_nowhere_is_named_by_its_tag() {
         let tag = Value::Binary(Bytes::from_static(b"b"));
         assert_eq!(named(&error), Some(&tag), "{to}");
     }
+}
+
+/// As RabbitMQ: the outcomes of its source are for who wants to know, and its link works. [AMQP 3.5.3]
+#[test]
+fn who_does_not_offer_rejected_is_told_all_the_same_that_a_queue_is_full() {
+    for address in [Some("/queues/q"), None] {
+        let mut scene = Scene::new();
+        let client = scene.client();
+        let limit = [
+            ("x-max-length", Value::Uint(1)),
+            ("x-overflow", Value::string("reject-publish")),
+        ];
+        scene.queue("q", &limit);
+        let outcomes = ["amqp:accepted:list", "amqp:released:list"];
+        let source = Source {
+            outcomes: Some(outcomes.map(Symbol::from).to_vec()),
+            ..Source::default()
+        };
+        let attach = Attach {
+            source: Some(Box::new(source)),
+            ..sender("publisher", address)
+        };
+        let (link, result) = scene.attach(client, attach);
+        assert_eq!(result, Ok(()));
+        let message = addressed(Some("/queues/q"), None);
+        for expect in [
+            "accepted",
+            "rejected amqp:resource-limit-exceeded",
+            "rejected amqp:resource-limit-exceeded",
+        ] {
+            let outcome = scene.publish(client, link, &message);
+            assert_eq!(outcome.as_deref(), Some(expect), "{address:?}");
+        }
+        assert_eq!(scene.detached(client, link), None, "{address:?}");
+    }
+}
+
+#[test]
+fn the_tags_that_are_kept_for_errors_count_as_memory_of_the_connection() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let link = scene.publisher(client, None);
+    let good = addressed(Some("/queues/q"), None);
+    scene.send_settled(client, link, &good);
+    let before = scene.clients[client].gateway.kept_bytes();
+    for _ in 0..ANONYMOUS_TAGS_MAX {
+        scene.send_settled(client, link, &good);
+    }
+    let counted = scene.clients[client].gateway.kept_bytes() - before;
+    let least = ANONYMOUS_TAGS_MAX as u64 * 32; // of each its bytes
+    assert!((least..4 * least).contains(&counted), "{counted}");
 }

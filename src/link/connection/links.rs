@@ -394,7 +394,8 @@ impl Connection {
     }
 
     /// Accepts an attach. On a receiving link the owner gives credit afterwards; on a sending one
-    /// the peer's flow follows as an event.
+    /// the peer's flow follows as an event. If the answer does not fit a frame of the peer's the link is
+    /// refused, and [`Event::Detached`] follows.
     pub fn accept_attach(&mut self, link: LinkHandle, answer: AttachAnswer) {
         let asked = self
             .link(link)
@@ -403,7 +404,8 @@ impl Connection {
             return;
         }
         if let Err(violation) = self.stage_answer(link, answer) {
-            return self.refuse_attach(link, violation.error());
+            // Its owner believes that it is attached, and has to learn that it is not.
+            return self.detach(link, true, Some(violation.error()));
         }
         let Some(LinkContext { session, .. }) = self.find(link) else {
             return;
@@ -437,9 +439,7 @@ impl Connection {
             return;
         }
         if !self.stage_refusal(link) {
-            let max_bytes = self.output.frame_bytes_max;
-            let violation = Violation::FrameTooSmall { max_bytes };
-            return self.end_session(link.channel, Some(violation.error()));
+            return self.end_unanswerable(link);
         }
         self.stage_detach(link.channel, link.handle, true, Some(error));
         if let Some(LinkContext { session, .. }) = self.find(link)
@@ -451,12 +451,21 @@ impl Connection {
         }
     }
 
+    /// Ends the session of a link whose attach cannot even be refused: its name does not fit a frame.
+    fn end_unanswerable(&mut self, link: LinkHandle) {
+        let max_bytes = self.output.frame_bytes_max;
+        let violation = Violation::FrameTooSmall { max_bytes };
+        self.end_session(link.channel, Some(violation.error()));
+    }
+
     /// Detaches a link: its unsettled deliveries are undone, [`Event::Detached`] follows.
     pub fn detach(&mut self, link: LinkHandle, closed: bool, error: Option<Error>) {
         match self.link(link).map(|link| link.state) {
             None | Some(LinkState::Detaching) => return,
             Some(LinkState::Asked) => {
-                self.stage_refusal(link);
+                if !self.stage_refusal(link) {
+                    return self.end_unanswerable(link);
+                }
             }
             Some(LinkState::Asking | LinkState::Attached) => {}
         }

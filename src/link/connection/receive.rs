@@ -167,7 +167,7 @@ fn tagged(link: LinkHandle, partial: Partial, last: Bytes) -> Event {
 fn whole(link: LinkHandle, mut partial: Partial, last: Bytes) -> Event {
     let txn_id = partial.txn_id.take();
     let (delivery_id, settled) = (partial.delivery_id, partial.settled);
-    let message_format = partial.message_format;
+    let (message_format, tag) = (partial.message_format, partial.tag);
     let payload = partial.finish(last);
     let Some(txn_id) = txn_id else {
         return Event::Delivery {
@@ -186,6 +186,7 @@ fn whole(link: LinkHandle, mut partial: Partial, last: Bytes) -> Event {
     Event::Posted(Box::new(Posted {
         link,
         txn_id,
+        tag,
         arrived,
     }))
 }

@@ -1,14 +1,15 @@
 //! What becomes of messages on disk, and of jobs, when their vhost is deleted.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
 use super::*;
-use crate::base::{ConnectionId, ConsumerId, Lsn, Name, Seed, SessionId, Signal};
+use crate::base::{ConnectionId, ConsumerId, Lsn, Name, Now, Seed, SessionId, Signal};
 use crate::broker::{Consume, Core, CoreOptions, Memory, QueueCommand};
 use crate::message::{KeyRule, Message, Route};
-use crate::node::clock::ManualClock;
+use crate::node::clock::{Clock, ManualClock, SharedClock};
 use crate::node::events::Events;
 use crate::node::pager::SpillTarget;
 use crate::node::vhost::Vhost;
@@ -29,19 +30,37 @@ fn paging(budget_bytes: u64) -> Paging<SimDisk> {
     }
 }
 
+/// A clock that panics once it is broken, as a core may that failed and is freed.
+#[derive(Debug, Default)]
+struct Breaking {
+    clock: ManualClock,
+    is_broken: AtomicBool,
+}
+
+impl Clock for Breaking {
+    fn now(&self) -> Now {
+        assert!(!self.is_broken.load(Ordering::Relaxed), "it is broken");
+        self.clock.now()
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        self.clock.elapsed_ns()
+    }
+}
+
 /// A new vhost that has a queue with messages.
 fn vhost(paging: &Paging<SimDisk>) -> Arc<Vhost<SimDisk>> {
+    vhost_with(paging, Arc::new(ManualClock::default()))
+}
+
+fn vhost_with(paging: &Paging<SimDisk>, clock: SharedClock) -> Arc<Vhost<SimDisk>> {
     let mut core = Core::new(CoreOptions {
         block_shift: BLOCK_SHIFT,
         journal: false,
         ..CoreOptions::new(Name::from("v"), Seed(1))
     });
     let events = Events::default().ring(&mut core);
-    let context = (
-        Seed(1),
-        Arc::new(ManualClock::default()) as _,
-        Arc::new(Signal::default()),
-    );
+    let context = (Seed(1), clock, Arc::new(Signal::default()));
     let surroundings = (None, Arc::clone(&paging.pager), events);
     let vhost = Arc::new(Vhost::new(core, surroundings, context));
     paging.vhosts.add(&vhost, None);
@@ -172,6 +191,49 @@ fn a_failed_vhost_that_is_deleted_gives_back_what_its_messages_have_on_disk() {
     delete(&paging, &vhost);
     evict_all(&paging);
     assert_eq!(paging.pager.spilled_bytes(), 0);
+    assert_eq!(paging.pager.used_bytes(), (0, 0));
+}
+
+/// It is not freed in order, and what it counts is given back as a whole; so often as it is tried, once.
+#[test]
+fn a_vhost_that_fails_while_it_is_freed_gives_back_its_share_of_the_budget_once() {
+    let paging = paging(8 * u64::from(BODY_BYTES));
+    let clock = Arc::new(Breaking::default());
+    let failing = vhost_with(&paging, Arc::clone(&clock) as _);
+    evict_all(&paging);
+    let (used, on_disk) = paging.pager.used_bytes();
+    assert!(used > 0 && on_disk > 0);
+    clock.is_broken.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        delete(&paging, &failing);
+        assert!(failing.failed());
+        assert_eq!(paging.pager.used_bytes(), (0, 0));
+    }
+    // The share of another is its own.
+    let other = vhost(&paging);
+    let used = paging.pager.used_bytes();
+    delete(&paging, &failing);
+    assert_eq!(paging.pager.used_bytes(), used);
+    delete(&paging, &other);
+    assert_eq!(paging.pager.used_bytes(), (0, 0));
+}
+
+/// A core fails in the middle of a step: what it counted before is not what is there.
+#[test]
+fn a_vhost_that_counts_more_than_it_has_when_it_failed_gives_all_of_it_back() {
+    let paging = paging(u64::MAX);
+    let vhost = vhost(&paging);
+    let purge = QueueCommand::Purge {
+        connection: None,
+        name: Name::from("q"),
+        with_dead_pending: false,
+    };
+    let failed: Result<(), _> = vhost.work(|now, core, effects| {
+        core.apply(now, Command::Queue(purge), effects);
+        panic!("the core fails");
+    });
+    assert!(failed.is_err() && paging.pager.used_bytes().0 > 0);
+    delete(&paging, &vhost);
     assert_eq!(paging.pager.used_bytes(), (0, 0));
 }
 

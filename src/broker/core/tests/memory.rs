@@ -281,3 +281,44 @@ fn subqueues_of_priorities_and_places_in_them_count() {
     });
     assert_eq!(gone, (2 * places).wrapping_neg());
 }
+
+/// It was in no budget: up to 5 kB of each queue that had messages once.
+#[test]
+fn the_room_that_an_empty_queue_keeps_for_messages_counts() {
+    for kind in ["classic", "quorum"] {
+        let kept = Gauge::default();
+        let mut s = Scenario::with(CoreOptions {
+            kept: kept.clone(),
+            ..CoreOptions::new(Name::from("/"), Seed(7))
+        });
+        s.queue("q", &[("x-queue-type", text(kind))]);
+        let consumer = s.consumer(1, "q");
+        s.credit(consumer, 1_000);
+        let before = kept.bytes();
+        let pass = |s: &mut Scenario, count: usize| {
+            for _ in 0..count {
+                s.publish("q", &draft("a"));
+            }
+            for delivery in s.taken(consumer) {
+                s.settle(&delivery, Outcome::Accepted);
+            }
+            assert_eq!(s.counts("q"), (0, 0, 0));
+            kept.bytes() - before
+        };
+        let one = pass(&mut s, 1);
+        assert!((400..=1_000).contains(&one), "{kind}: {one}");
+        assert_eq!(pass(&mut s, 1), one, "the same room again");
+        let many = pass(&mut s, 60);
+        assert!((4_000..=6_000).contains(&many), "{kind}: {many}");
+        let more = pass(&mut s, 200);
+        assert!(more < 600, "{kind}: {more} of a block that was given back");
+        s.apply(Command::Queue(QueueCommand::Delete {
+            connection: None,
+            name: Name::from("q"),
+            if_unused: false,
+            if_empty: false,
+        }));
+        s.pass(0);
+        assert!(kept.bytes() < before);
+    }
+}

@@ -1,5 +1,6 @@
 //! Links that outlive their connection, on the raw wire. [AMQP 2.6.13, 3.5.6]
 
+mod anonymous;
 mod consumers;
 mod cuts;
 mod durable_consumers;

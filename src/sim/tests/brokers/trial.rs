@@ -141,14 +141,10 @@ impl Trial {
         self.has(Fault::Queues) || self.has(Fault::Expires)
     }
 
-    /// Whether deliveries time out: not where links outlive their connections or deliveries are settled in
-    /// transactions, of which a client then hears in ways that ours does not know, and not where the order in
-    /// groups is checked, which ends with it.
+    /// Whether deliveries time out: not where links outlive their connections, of which a client then hears in
+    /// ways that ours does not know. Who has which group is not checked there: a consumer that is late has none.
     pub(super) const fn times_out(self) -> bool {
-        self.has(Fault::Timeouts)
-            && !self.has(Fault::Resume)
-            && !self.has(Fault::Transactions)
-            && !self.has(Fault::Groups)
+        self.has(Fault::Timeouts) && !self.has(Fault::Resume)
     }
 
     pub(super) const fn with(self, fault: Fault) -> Self {

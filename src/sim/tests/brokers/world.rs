@@ -180,7 +180,9 @@ impl World {
             self.redrive()?;
         }
         let is_ordered = !self.trial.has(Fault::Scheduled);
-        if self.trial.has(Fault::Groups) && self.step.is_multiple_of(GROUP_STEPS) {
+        // Who held something for too long loses its groups, and keeps what else it has of them.
+        let has_owners = self.trial.has(Fault::Groups) && !self.trial.times_out();
+        if has_owners && self.step.is_multiple_of(GROUP_STEPS) {
             self.machine
                 .look(|core| core.check_groups(payload::ends, is_ordered))??;
         }
