@@ -74,7 +74,7 @@ impl Gateway {
                     open.refused
                         .get_or_insert_with(|| errors::rolled_back(&why));
                 }
-                if self.is_anonymous(id) {
+                if self.is_anonymous(id) && !matches!(refusal, Refusal::Outcome(_)) {
                     self.tags.keep((id.publisher(), delivery_id), tag);
                 }
                 self.refuse_message(handle, delivery_id, settled, refusal);

@@ -18,8 +18,6 @@ use crate::message::{Message, Route};
 pub(super) enum Admission {
     /// The message may enter (and may push another one out under `drop-head`).
     Enter,
-    /// The queue is full, and the message may enter since a consumer waits for it.
-    EnterForTaker,
     /// The queue is full and refuses it.
     Refuse,
     /// The queue is full, refuses it and dead-letters it.
@@ -203,7 +201,7 @@ impl Core {
         let entering = (arrival.size_bytes, insertion.delay.is_some());
         let admission = self.admit(turn, target, entering, insertion.is_unserved);
         let state = match admission {
-            Admission::Enter | Admission::EnterForTaker => MessageState::Ready,
+            Admission::Enter => MessageState::Ready,
             Admission::RefuseAndDie => MessageState::Dying,
             Admission::Refuse => return Offered::Refused,
         };
@@ -217,10 +215,6 @@ impl Core {
         } else {
             if let Some(delay) = insertion.delay {
                 self.delay_arrived(turn.now, (target, position), (delay, durable));
-            }
-            if admission == Admission::EnterForTaker && !insertion.is_unserved {
-                // Before anything else uses up what the consumer's session or connection may take.
-                self.serve(turn, target);
             }
             Offered::Taken { durable }
         }
@@ -284,15 +278,15 @@ impl Core {
         entering: (u32, bool),
         is_unserved: bool,
     ) -> Admission {
-        if let Some(admission) = self.room_for(id, entering) {
-            return admission;
+        if self.has_room(id, entering) {
+            return Admission::Enter;
         }
         if is_unserved {
             return self.refuse_unserved(id);
         }
         self.serve(turn, id); // what is due goes first, and what a consumer can take
-        if let Some(admission) = self.room_for(id, entering) {
-            return admission;
+        if self.has_room(id, entering) {
+            return Admission::Enter;
         }
         let Some(queue) = self.queues.get_mut(&id) else {
             return Admission::Refuse;
@@ -329,18 +323,12 @@ impl Core {
         }
     }
 
-    /// How a queue takes one more message of this size, perhaps because a consumer waits for it: not for
-    /// one that waits for its time. None: it does not.
-    fn room_for(
-        &mut self,
-        id: QueueId,
-        (size_bytes, is_delayed): (u32, bool),
-    ) -> Option<Admission> {
+    /// Whether a queue takes one more message of this size, also because a consumer waits for it:
+    /// not for one that waits for its time.
+    fn has_room(&mut self, id: QueueId, (size_bytes, is_delayed): (u32, bool)) -> bool {
         let queue = self.queues.get(&id);
-        if !queue.is_some_and(|queue| queue.refuses(size_bytes)) {
-            return Some(Admission::Enter);
-        }
-        (!is_delayed && self.has_taker(id)).then_some(Admission::EnterForTaker)
+        let refuses = queue.is_some_and(|queue| queue.refuses(size_bytes));
+        !refuses || (!is_delayed && self.has_taker(id))
     }
 
     /// Puts a message into a queue; returns its position, and whether the journal keeps it. None if

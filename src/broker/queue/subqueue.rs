@@ -414,6 +414,9 @@ impl Subqueue {
             } else if let Some(block) = entry.block.take() {
                 block.end(slot_pool);
                 self.trim();
+                if self.blocks.is_empty() && self.slots_empty.is_some() {
+                    self.note_empty(None);
+                }
             }
         }
         Some(gone)

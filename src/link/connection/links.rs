@@ -70,6 +70,9 @@ impl Connection {
         };
         if let Some(old) = stolen {
             self.fail_link(channel, old, &Violation::Stolen);
+            if self.link(link).is_none() {
+                return Ok(()); // the old one could not even be refused, which ended the session
+            }
         }
         if let Some(violation) = self.refusal(link, &attach) {
             self.refuse_attach(link, violation.error());
@@ -148,8 +151,9 @@ impl Connection {
         };
         let (state, closing) = (link.state, link.closing);
         let link = session.link_handle(handle, link);
-        if state == LinkState::Asked {
-            self.stage_refusal(link);
+        if state == LinkState::Asked && !self.stage_refusal(link) {
+            self.end_unanswerable(link);
+            return Ok(());
         }
         let mut is_owed = false;
         if state == LinkState::Detaching {

@@ -1,6 +1,6 @@
 //! Length limits and overflow. [dead-lettering part 7]
 
-use super::scenario::{SESSION, Scenario, draft, number, text};
+use super::scenario::{Scenario, draft, number, text};
 use crate::base::Name;
 use crate::broker::*;
 use crate::wire::Value;
@@ -159,27 +159,4 @@ fn a_cascade_of_overflowing_queues_ends_and_keeps_order() {
     }
     assert_eq!(s.bodies("q200"), ["0", "1", "2"]);
     assert_eq!(s.bodies("q0"), ["202"]);
-}
-
-/// Both were asked before either had given anything to its consumer: the second kept a message over its limit.
-#[test]
-fn of_two_full_queues_one_consumer_s_room_is_enough_for_the_message_of_one() {
-    for overflow in ["reject-publish", "reject-publish-dlx"] {
-        let mut s = Scenario::new();
-        for (id, queue) in [(1, "a"), (2, "b")] {
-            let arguments = [("x-max-length", number(0)), ("x-overflow", text(overflow))];
-            s.queue(queue, &arguments);
-            s.bind("amq.fanout", queue, "");
-            let consumer = s.consumer(id, queue);
-            s.credit(consumer, 5);
-        }
-        s.apply(Command::SessionFlow {
-            session: SESSION,
-            limit: 1,
-        });
-        let outcome = s.publish_to("amq.fanout", "", &draft("m"));
-        let counts = [s.counts("a"), s.counts("b")];
-        assert_eq!(counts, [(0, 1, 0), (0, 0, 0)], "{overflow}");
-        assert_eq!(outcome, full("b"), "{overflow}");
-    }
 }
