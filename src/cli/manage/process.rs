@@ -117,17 +117,16 @@ impl Task for Report {
             .filter_map(|name| LISTINGS.iter().find(|listing| listing.name == *name));
         if out.is_json() {
             let mut report = Map::new();
-            let mut put = |name: &str, found: Result<Value, Failure>| -> Result<(), Failure> {
-                report.extend(allowed(api, found)?.map(|found| (name.to_owned(), found)));
-                Ok(())
+            let mut put = |name: &str, found: Option<Value>| {
+                report.extend(found.map(|found| (name.to_owned(), found)));
             };
-            put("overview", api.get(&Path::of(&["overview"])))?;
-            put("nodes", api.get(&Path::of(&["nodes"])))?;
-            put("environment", environment(api))?;
+            put("overview", allowed(api.get(&Path::of(&["overview"])))?);
+            put("nodes", allowed(api.get(&Path::of(&["nodes"])))?);
+            put("environment", known(api, environment(api))?);
             for listing in lists {
                 let found = listings::everywhere(listing, api);
                 let name = listing.name.trim_start_matches("list_");
-                put(name, found.map(Value::Array))?;
+                put(name, allowed(found)?.map(Value::Array));
             }
             return output::print_json(&Value::Object(report));
         }
@@ -137,10 +136,10 @@ impl Task for Report {
         heading("status")?;
         Status {}.run(api, out)?;
         heading("environment")?;
-        told(allowed(api, environment(api))?, |found| out.fields(&found))?;
+        told(known(api, environment(api))?, |found| out.fields(&found))?;
         for listing in lists {
             heading(listing.name.trim_start_matches("list_"))?;
-            let found = allowed(api, listings::everywhere(listing, api))?;
+            let found = allowed(listings::everywhere(listing, api))?;
             told(found, |found| listings::print(listing, found, out))?;
         }
         Ok(())
@@ -159,13 +158,20 @@ fn told<T>(found: Option<T>, print: impl FnOnce(T) -> Result<(), Failure>) -> Re
     }
 }
 
-/// The result; none if this user may not see it, or this broker does not have it.
-fn allowed<T>(api: &Api, found: Result<T, Failure>) -> Result<Option<T>, Failure> {
+/// The result; none if this user may not see it, or it is not there.
+fn allowed<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    let left_out = [FailureKind::NoPermission, FailureKind::NotFound];
     match found {
         Ok(found) => Ok(Some(found)),
-        Err(failure) if failure.kind == FailureKind::NoPermission || api.is_not_known(&failure) => {
-            Ok(None)
-        }
+        Err(failure) if left_out.contains(&failure.kind) => Ok(None),
         Err(failure) => Err(failure),
+    }
+}
+
+/// The same of what a RabbitMQ does not have, whatever it answers.
+fn known<T>(api: &Api, found: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match found {
+        Err(failure) if api.is_not_known(&failure) => Ok(None),
+        found => allowed(found),
     }
 }
