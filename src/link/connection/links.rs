@@ -78,10 +78,9 @@ impl Connection {
             self.refuse_attach(link, violation.error());
             return Ok(());
         }
-        let session = session_handle;
         self.events.push_back(Event::Attached {
             link,
-            session,
+            session: session_handle,
             role,
             attach,
         });
