@@ -4,13 +4,16 @@ use rstest::rstest;
 
 use super::support::{
     Pair, Raw, Seen, attach_performative, begin_performative, condition, credit_performative,
-    names, receiver, send, sender, transfer,
+    names, open_performative, options, receiver, send, sender, transfer,
 };
 use crate::base::{Serial, limits};
-use crate::link::{Event, Fates};
+use crate::link::output::write_frame;
+use crate::link::{Event, Fates, LinkOptions};
+use crate::wire::frame::{FrameKind, Protocol};
 use crate::wire::performative::{
-    AmqpError, Attach, AttachAnswer, Detach, End, Handle, Performative, ReceiverSettleMode, Role,
-    SenderSettleMode, Source, Symbol, Target, TargetArchetype, Value, error, fields,
+    AmqpError, Attach, AttachAnswer, Detach, End, Handle, MaxFrameSize, Performative,
+    ReceiverSettleMode, Role, SenderSettleMode, Source, Symbol, Target, TargetArchetype, Value,
+    encode, error, fields,
 };
 
 fn detach_performative(handle: u32, closed: bool) -> Performative {
@@ -163,6 +166,58 @@ fn a_link_attached_again_is_stolen_from_its_old_handle() {
     assert!(raw.take().is_empty());
 }
 
+/// A session of a peer whose frames are too small for the name of its link, after it sent these in one read.
+fn with_frames_too_small_for_a_name(performatives: &[Performative]) -> Raw {
+    let mut open = open_performative();
+    if let Performative::Open(open) = &mut open {
+        open.max_frame_size = MaxFrameSize(512);
+    }
+    let mut raw = Raw::new(LinkOptions {
+        allow_plain_amqp: true,
+        ..options("server")
+    });
+    raw.bytes(&Protocol::Amqp.header());
+    raw.frame(0, &open);
+    let mut raw = raw.begin();
+    let mut bytes = Vec::new();
+    for performative in performatives {
+        write_frame(&mut bytes, FrameKind::Amqp, 0, |out| {
+            encode(out, performative);
+        });
+    }
+    raw.events.clear();
+    raw.input.extend_from_slice(&bytes);
+    raw.server.handle_bytes(raw.now, &mut raw.input);
+    raw.events
+        .extend(std::iter::from_fn(|| raw.server.poll_event()));
+    raw
+}
+
+/// The link behind the stolen one was told as attached in a session that had ended. [AMQP 2.6.1]
+#[test]
+fn a_link_whose_session_ends_with_the_one_it_steals_is_not_told_of() {
+    let name = "n".repeat(600);
+    let attaches = [0, 1].map(|handle| attach_performative(sender(&name), handle));
+    let mut raw = with_frames_too_small_for_a_name(&attaches);
+    let ended = |event: &Event| matches!(event, Event::SessionEnded { .. });
+    let ended = raw.events.iter().position(ended).unwrap();
+    let attached = |event: &Event| matches!(event, Event::Attached { .. });
+    assert!(
+        !raw.events[ended..].iter().any(attached),
+        "{:?}",
+        raw.events
+    );
+    assert_eq!(names(&raw.take()), ["end amqp:frame-size-too-small"]);
+}
+
+/// It got a detach of a handle that nobody had attached. [AMQP 2.6.3]
+#[test]
+fn a_detach_before_an_answer_that_does_not_fit_ends_the_session() {
+    let attach = attach_performative(sender(&"n".repeat(600)), 0);
+    let mut raw = with_frames_too_small_for_a_name(&[attach, detach_performative(0, true)]);
+    assert_eq!(names(&raw.take()), ["end amqp:frame-size-too-small"]);
+}
+
 // RabbitMQ ignores them, too. fe2o3-amqp 0.18 answers a refused attach twice.
 #[rstest]
 #[case::never_attached(9)]
@@ -250,9 +305,8 @@ fn a_flow_that_comes_before_the_answer_is_kept() {
         attach_performative(receiver("l"), 0),
         credit_performative(0, 7),
     ] {
-        let kind = crate::wire::frame::FrameKind::Amqp;
-        super::super::output::write_frame(&mut out, kind, 0, |out| {
-            crate::wire::performative::encode(out, &performative);
+        write_frame(&mut out, FrameKind::Amqp, 0, |out| {
+            encode(out, &performative);
         });
     }
     raw.input.extend_from_slice(&out);
