@@ -595,7 +595,8 @@ pub const LINT_FAILURES_MAX: u32 = 1_000;
 pub const LINT_NAMES_TOLD_MAX: usize = 5;
 /// Comparisons of names of queues and exchanges with the patterns of policies, of a vhost, at most.
 pub const LINT_MATCHES_MAX: usize = 5_000_000;
-/// Arrivals that are visited to find loops in one vhost, at most; and as many to tell ways back from others.
+/// Arrivals that are visited to find loops in one vhost, at most; as many to tell ways back from others,
+/// and as many steps to targets that a graph draws.
 pub const LINT_LOOP_VISITS_MAX: usize = 5_000_000;
 /// Arrivals behind one queue among which a way back to another is sought, at most.
 pub const LINT_WAYS_BACK_MAX: usize = 2_000;

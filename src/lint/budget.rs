@@ -26,10 +26,12 @@ pub(super) enum Part {
     Loops,
     /// Arrivals are visited to find ways back from queues that get live messages.
     WaysBack,
+    /// Steps to targets are drawn as arrows of a graph.
+    Arrows,
 }
 
 impl Part {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Matches,
         Self::Behind,
         Self::Arrivals,
@@ -37,6 +39,7 @@ impl Part {
         Self::Words,
         Self::Loops,
         Self::WaysBack,
+        Self::Arrows,
     ];
 
     const fn steps_max(self) -> usize {
@@ -46,7 +49,7 @@ impl Part {
             Self::Arrivals => LINT_ARRIVALS_IN_ALL_MAX,
             Self::Routes => LINT_ROUTED_MAX,
             Self::Words => LINT_WORDS_COMPARED_MAX,
-            Self::Loops | Self::WaysBack => LINT_LOOP_VISITS_MAX,
+            Self::Loops | Self::WaysBack | Self::Arrows => LINT_LOOP_VISITS_MAX,
         }
     }
 
@@ -59,6 +62,7 @@ impl Part {
             Self::Words => "keys of topic patterns",
             Self::Loops => "loops",
             Self::WaysBack => "dead letters among live messages (DL016)",
+            Self::Arrows => "arrows",
         }
     }
 
@@ -87,6 +91,9 @@ impl Part {
                 "there are more than {LINT_WAYS_BACK_MAX} behind one queue, or it takes more than {max} steps in all to \
                  tell a way back from another: DL016 is not told of the rest"
             ),
+            Self::Arrows => {
+                format!("it takes more than {max} steps to find them: others are not drawn")
+            }
         }
     }
 }

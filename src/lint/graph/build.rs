@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Edge, Figures, Graph, LeftOut, Node, Place};
-use crate::base::limits::{GRAPH_EDGES_KEPT_MAX, LINT_LOOP_VISITS_MAX};
+use crate::base::limits::GRAPH_EDGES_KEPT_MAX;
 use crate::base::order::sort_and_dedup;
 use crate::base::{Name, Timestamp};
 use crate::broker::Core;
@@ -12,6 +12,7 @@ use crate::broker::names::QUARANTINE;
 use crate::broker::queue::Queue;
 use crate::deaths::Reason;
 use crate::lint::Found;
+use crate::lint::budget::Part;
 use crate::lint::finding::{Rule, Subject};
 use crate::lint::map::{Fate, Map, Step};
 use crate::lint::rules::{Loop, is_kept, rule_words};
@@ -28,8 +29,6 @@ pub(super) struct Building<'a> {
     figures: Option<Sorted<Name, Figures>>,
     edges: Vec<Edge>,
     left_out: LeftOut,
-    /// Steps to targets that may still be taken.
-    visits_left: usize,
 }
 
 impl<'a> Building<'a> {
@@ -44,7 +43,6 @@ impl<'a> Building<'a> {
             figures,
             edges: Vec::new(),
             left_out: LeftOut::default(),
-            visits_left: LINT_LOOP_VISITS_MAX,
         }
     }
 
@@ -52,7 +50,7 @@ impl<'a> Building<'a> {
         mut self,
         as_of: Option<Timestamp>,
         loops: &[Loop],
-        found: Found,
+        found: &Found,
     ) -> Graph {
         for queue in self.core.queues() {
             self.arrows_of(queue);
@@ -76,7 +74,8 @@ impl<'a> Building<'a> {
             nodes,
             edges: self.edges,
             left_out: self.left_out,
-            not_read: found.not_looked_at,
+            // With the arrows that were not looked at.
+            not_read: self.map.budget.not_looked_at(self.core.vhost()),
         }
     }
 
@@ -84,12 +83,11 @@ impl<'a> Building<'a> {
         let mut arrows = Arrows::new();
         let map = self.map;
         for step in map.steps_in(queue.id) {
+            // What was not looked at may be arrows that are there already: it is told, and not counted.
+            if !map.budget.take(Part::Arrows, step.reached.len().max(1)) {
+                break;
+            }
             for place in self.places(queue, step) {
-                let Some(left) = self.visits_left.checked_sub(1) else {
-                    self.left_out.edges += 1;
-                    continue;
-                };
-                self.visits_left = left;
                 let through = step.way.as_ref().map(|way| way.exchange.clone());
                 let through = through.filter(|exchange| !exchange.is_empty());
                 let arrow = arrows.entry((place, through));

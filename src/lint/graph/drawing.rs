@@ -325,12 +325,17 @@ pub(super) fn columns(text: &str) -> usize {
 
 /// A text that fits into a box.
 pub(super) fn shortened(text: &str) -> String {
-    if columns(text) <= GRAPH_NAME_COLUMNS_MAX {
+    shortened_to(text, GRAPH_NAME_COLUMNS_MAX)
+}
+
+/// A text of about this many columns at most.
+pub(super) fn shortened_to(text: &str, columns_max: usize) -> String {
+    if columns(text) <= columns_max {
         return text.to_owned();
     }
     let mut short = String::new();
     for c in text.chars() {
-        if columns(&short) + 3 > GRAPH_NAME_COLUMNS_MAX {
+        if columns(&short) + 3 > columns_max {
             break;
         }
         short.push(c);

@@ -123,7 +123,7 @@ struct Edge {
     sometimes: bool,
 }
 
-/// What the bounds of the graph, or the choice of what to show, left out.
+/// What the bounds of the graph, or the choice of what to show, left out, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct LeftOut {
     nodes: usize,
@@ -153,7 +153,7 @@ impl Graph {
         let loops = rules::find_loops(core, &map);
         let found = find(core, (&map, &loops), Target::Coroner, silences);
         let (as_of, figures) = figures.unzip();
-        build::Building::new(core, &map, figures).finish(as_of, &loops, found)
+        build::Building::new(core, &map, figures).finish(as_of, &loops, &found)
     }
 
     /// The graph of one vhost of definitions; none: they have nothing of it.

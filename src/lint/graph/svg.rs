@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write};
 
-use super::drawing::{Arrow, Drawing, Labelled, columns, look, shortened, visible};
+use super::drawing::{Arrow, Drawing, Labelled, columns, look, shortened, shortened_to, visible};
 use super::layout::{Layout, Point, Size, Way, lay};
 use super::{Graph, Place};
 use crate::base::Name;
@@ -21,6 +21,8 @@ const RANK_GAP_MAX: f64 = 200.0;
 /// Height and least width of the legend.
 const LEGEND_HEIGHT: f64 = 40.0;
 const LEGEND_WIDTH: f64 = 700.0;
+/// Columns of a note, at most: they fit into the least width.
+const NOTE_COLUMNS_MAX: usize = 95;
 
 impl Graph {
     /// The graph as a drawing, with text that is read aloud.
@@ -268,13 +270,13 @@ impl Svg<'_> {
         self.text.push_str("</g>\n");
     }
 
-    /// What is not shown, below all else.
+    /// What is not shown, below all else; the description has it in full.
     fn notes(&mut self, top: f64) {
         let mut y = top;
         for note in self.graph.notes() {
             self.put(format_args!(
                 "<text class=\"note\" x=\"24.0\" y=\"{y:.1}\" font-size=\"10\">{}</text>\n",
-                Escaped(&note)
+                Escaped(&shortened_to(&note, NOTE_COLUMNS_MAX))
             ));
             y += LINE;
         }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{exchange_words, listed, rule_words, subject};
+use super::{exchange_words, is_kept, listed, rule_words, subject};
 use crate::base::QueueId;
 use crate::base::limits::LINT_NAMES_TOLD_MAX;
 use crate::broker::Core;
 use crate::broker::arguments::QueueType;
 use crate::broker::names::QUARANTINE;
 use crate::broker::queue::Queue;
+use crate::lint::budget::Part;
 use crate::lint::finding::{Finding, Rule, Subject};
 use crate::lint::map::{By, Fate, Map};
 
@@ -127,9 +128,10 @@ fn targets_do_not_last(
     }
 }
 
-/// DL021, of each queue that dead letters reach, once.
+/// DL021, of each queue that dead letters of others reach, once: of what surely comes
+/// back to itself DL004 and DL005 tell.
 pub(super) fn expire(core: &Core, map: &Map, findings: &mut Vec<Finding>) {
-    quarantine_expires(core, findings);
+    quarantine_expires(core, map, findings);
     let expires = |queue: &&Queue| queue.settings.expires_ms.is_some();
     let expiring = core.queues().filter(expires);
     let mut reached: BTreeMap<QueueId, Option<bool>> =
@@ -138,8 +140,10 @@ pub(super) fn expire(core: &Core, map: &Map, findings: &mut Vec<Finding>) {
         return;
     }
     for step in &map.steps {
+        let from = map.arrivals.get(step.from).map(|arrival| arrival.queue);
         let perhaps = matches!(step.fate, Fate::Varies(_));
-        for target in step.reached.iter() {
+        let others = |id: &&QueueId| perhaps || from != Some(**id);
+        for target in step.reached.iter().filter(others) {
             if let Some(known) = reached.get_mut(target) {
                 *known = Some(known.unwrap_or(true) && perhaps);
             }
@@ -159,22 +163,47 @@ pub(super) fn expire(core: &Core, map: &Map, findings: &mut Vec<Finding>) {
             "dead letters {} here, and what it holds is dropped with it when nobody used it for {expires_ms} ms",
             if perhaps { "may come" } else { "come" },
         );
-        let (because, fix) = if queue.arguments.expires_ms == Some(expires_ms) {
-            ("by argument x-expires", "declare it without x-expires")
-        } else {
-            (
-                "by the key expires of a policy",
-                "let the policy with expires match other queues only",
-            )
-        };
+        let (because, fix) = expiry_words(core, map, queue);
         let finding = Finding::new(Rule::ExpiresWithThem, subject(queue), says);
         findings.push(finding.because(because).fix(fix));
     }
 }
 
-/// DL021, of policies that let the quarantine expire: it stands in no definitions.
-fn quarantine_expires(core: &Core, findings: &mut Vec<Finding>) {
-    if !core.quarantines() {
+/// All that lets a queue expire, and what to do about it. Policies have no names where it takes too long to
+/// find them.
+fn expiry_words(core: &Core, map: &Map, queue: &Queue) -> (String, String) {
+    let (mut causes, mut fixes) = (Vec::new(), Vec::new());
+    let policies = core.policies();
+    for (operator, kind) in [(false, "policy"), (true, "operator policy")] {
+        if !map.budget.take(Part::Matches, policies.count(operator)) {
+            continue;
+        }
+        let policy = policies.of_queue(operator, &queue.name, queue.settings.queue_type);
+        if let Some(policy) = policy.filter(|policy| policy.definition.expires_ms.is_some()) {
+            let name = &policy.name;
+            causes.push(format!("{kind} {name}"));
+            fixes.push(format!("let {kind} {name} match other queues only"));
+        }
+    }
+    if causes.is_empty() && queue.arguments.expires_ms != queue.settings.expires_ms {
+        causes.push(String::from("the key expires of a policy"));
+        let fix = "let the policy with expires match other queues only";
+        fixes.push(String::from(fix));
+    }
+    if queue.arguments.expires_ms.is_some() {
+        causes.insert(0, String::from("argument x-expires"));
+        fixes.insert(0, String::from("declare it without x-expires"));
+    }
+    let because = format!("by {}", causes.join(" and "));
+    (because, fixes.join(", and "))
+}
+
+/// DL021, of policies that let the quarantine expire: it stands in no definitions. The vhost may turn it on,
+/// or a queue for its own.
+fn quarantine_expires(core: &Core, map: &Map, findings: &mut Vec<Finding>) {
+    let is_known = |queue: &Queue| !map.strangers.has_queue(&queue.name);
+    let mut queues = core.queues();
+    if !core.quarantines() && !queues.any(|queue| is_known(queue) && is_kept(queue, false)) {
         return;
     }
     for operator in [false, true] {

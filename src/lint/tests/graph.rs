@@ -272,6 +272,49 @@ fn what_was_not_looked_at_is_told_in_every_form() {
     parsed(&cut.to_svg());
 }
 
+/// Steps to arrows that were there already counted as arrows that are left out.
+#[test]
+fn arrows_that_were_not_looked_at_are_told_and_not_counted() {
+    let topology = topology(&orders(), OnUndeliverable::Drop);
+    let sandbox = topology.vhosts.values().next().unwrap();
+    let within = |steps: usize| {
+        let budget = Budget::default().with(Part::Arrows, steps);
+        let graph = Graph::within(sandbox, &[], None, budget);
+        let json = graph.to_json();
+        assert_eq!(json["left_out"], json!({"nodes": 0, "edges": 0}));
+        let items = json["not_read"].as_array().unwrap().iter();
+        let items = items.map(|left| left["item"].as_str().unwrap().to_owned());
+        (arrows(&graph).len(), items.collect::<Vec<String>>())
+    };
+    let told = vec![String::from("arrows of vhost '/'")];
+    assert_eq!(within(0), (0, told.clone()));
+    assert_eq!(within(1), (1, told));
+    assert_eq!(within(100), (2, Vec::new()));
+}
+
+/// They went on beyond the edge of the image.
+#[test]
+fn a_long_note_is_cut_where_it_is_drawn_and_whole_where_it_is_read() {
+    let vhost = "v".repeat(120);
+    let named = format!("\"vhost\":\"{vhost}\"");
+    let definitions = orders().to_string().replace("\"vhost\":\"/\"", &named);
+    let definitions: Json = serde_json::from_str(&definitions).unwrap();
+    let topology = topology(&definitions, OnUndeliverable::Drop);
+    let sandbox = topology.vhosts.values().next().unwrap();
+    let budget = Budget::default().with(Part::Loops, 0);
+    let svg = Graph::within(sandbox, &[], None, budget).to_svg();
+    let (above, note) = svg.split_once("class=\"note\"").unwrap();
+    assert!(
+        above.contains(&format!("loops of vhost &#39;{vhost}&#39;</desc>")),
+        "{svg}"
+    );
+    let (_, note) = note.split_once('>').unwrap();
+    let (note, _) = note.split_once('<').unwrap();
+    assert!(note.starts_with("not looked at: loops of vhost "), "{note}");
+    assert!(note.ends_with('\u{2026}'), "{note}");
+    parsed(&svg);
+}
+
 /// The drawing led to a page of a queue that there was not.
 #[test]
 fn the_quarantine_is_linked_to_once_it_exists() {

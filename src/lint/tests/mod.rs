@@ -429,9 +429,26 @@ fn a_queue_of_dead_letters_that_expires_takes_them_with_it() {
     let words = text(&looked(&definitions, Target::Rabbitmq));
     assert!(words.contains("dead letters may come here"), "{words}");
     assert!(
-        words.contains("for 9 ms\n        by the key expires of a policy\n"),
+        words.contains("for 9 ms\n        by argument x-expires and policy tidy\n"),
         "{words}"
     );
+    let fix = "declare it without x-expires, and let policy tidy match other queues only";
+    assert!(words.contains(fix), "{words}");
+}
+
+/// DL004 and DL005 tell that its own dead letters come back.
+#[test]
+fn a_queue_that_expires_and_dead_letters_into_itself_only_is_told_by_the_loop() {
+    let to_self = json!({"x-expires": 5000, "x-message-ttl": 1000, "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "self"});
+    let other = json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "self"});
+    let mut queues = vec![queue("self", to_self)];
+    let alone = told(&looked(&json!({"queues": queues}), Target::Coroner));
+    let has = |told: &[String], rule: &str| told.iter().any(|line| line.starts_with(rule));
+    assert!(has(&alone, "DL004 ") && !has(&alone, "DL021 "), "{alone:?}");
+    queues.push(queue("other", other));
+    let both = told(&looked(&json!({"queues": queues}), Target::Coroner));
+    assert!(has(&both, "DL021 warning self"), "{both:?}");
 }
 
 /// It stands in no definitions.
@@ -447,6 +464,32 @@ fn a_policy_that_lets_the_quarantine_expire_is_told() {
     let lets = "warning DL021 policy short (vhost /): it lets amq.quarantine expire";
     assert!(kept.contains(lets), "{kept}");
     assert!(!told(OnUndeliverable::Drop).contains("DL021"));
+}
+
+/// The vhost drops: an argument, or a policy, keeps what one queue cannot deliver.
+#[test]
+fn a_policy_that_lets_the_quarantine_of_one_queue_expire_is_told() {
+    let kept = json!({"x-on-undeliverable": "quarantine", "x-dead-letter-exchange": "none"});
+    let short = json!({"expires": 9});
+    let keeps = json!({"expires": 9, "on-undeliverable": "quarantine"});
+    let lets = "warning DL021 policy short (vhost /): it lets amq.quarantine expire";
+    for (arguments, definition, is_told) in [
+        (kept, short.clone(), true),
+        (
+            json!({"x-on-undeliverable": "quarantine"}),
+            short.clone(),
+            true,
+        ),
+        (json!({}), keeps, true),
+        (json!({"x-on-undeliverable": "drop"}), short, false),
+    ] {
+        let definitions = json!({
+            "queues": [queue("q", arguments)],
+            "policies": [policy("short", (".*", 0), definition)],
+        });
+        let words = text(&looked(&definitions, Target::Coroner));
+        assert_eq!(words.contains(lets), is_told, "{words}");
+    }
 }
 
 #[test]
