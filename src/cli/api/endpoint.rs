@@ -68,14 +68,16 @@ impl Endpoint {
                 return Err(wrong(&why));
             }
         };
+        if rest.contains(['?', '#']) {
+            let why =
+                "has a '?' or '#': it takes neither (in a user or password they are %3F and %23)";
+            return Err(wrong(why));
+        }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (user, address) = match authority.rsplit_once('@') {
             Some((user, address)) => (Some(user), address),
             None => (None, authority),
         };
-        if address.contains(['?', '#']) || path.contains(['?', '#']) {
-            return Err(wrong("has a '?' or '#' behind its host: it takes neither"));
-        }
         let (host, port) = match address.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (address, None),
@@ -240,6 +242,8 @@ mod tests {
             "begins with 'http:', not with 'amqp:'",
         );
         check(HTTP, "http://h/rabbit?a=b", "a '?' or '#'");
+        // By the rules of URLs this is the host `h`.
+        check(HTTP, "http://h?x=y@other", "a '?' or '#'");
         check(HTTP, "amqp://h", "begins with 'amqp:', not with 'http:'");
     }
 }

@@ -39,6 +39,8 @@ impl Settings {
         };
         let set = |variable: &str, in_file: &str| {
             let value = std::env::var(variable).ok();
+            // `VARIABLE=` in a file of a service says nothing.
+            let value = value.filter(|value| !value.is_empty());
             value.or_else(|| find(file, in_file).map(ToOwned::to_owned))
         };
         let url = find(said, "url").map(ToOwned::to_owned);

@@ -446,17 +446,7 @@ fn who_does_not_take_rejected_is_detached_with_the_tag_of_the_message_that_leads
         let mut scene = Scene::new();
         let client = scene.client();
         scene.queue("q", &[]);
-        let outcomes = ["amqp:accepted:list", "amqp:released:list"];
-        let source = Source {
-            outcomes: Some(outcomes.map(Symbol::from).to_vec()),
-            ..Source::default()
-        };
-        let attach = Attach {
-            source: Some(Box::new(source)),
-            ..sender("publisher", None)
-        };
-        let (link, result) = scene.attach(client, attach);
-        assert_eq!(result, Ok(()));
+        let link = attached_without_rejected(&mut scene, client, None);
         let good = scene.publish(client, link, &addressed(Some("/queues/q"), None));
         assert_eq!(good.as_deref(), Some("accepted"));
         let bad = scene.publish(client, link, &addressed(to, None));
@@ -501,6 +491,26 @@ fn a_message_sent_settled_that_leads_nowhere_is_named_by_its_tag() {
     }
 }
 
+/// A publisher whose source does not offer `rejected`.
+fn attached_without_rejected(
+    scene: &mut Scene,
+    client: usize,
+    address: Option<&str>,
+) -> LinkHandle {
+    let outcomes = ["amqp:accepted:list", "amqp:released:list"];
+    let source = Source {
+        outcomes: Some(outcomes.map(Symbol::from).to_vec()),
+        ..Source::default()
+    };
+    let attach = Attach {
+        source: Some(Box::new(source)),
+        ..sender("publisher", address)
+    };
+    let (link, result) = scene.attach(client, attach);
+    assert_eq!(result, Ok(()));
+    link
+}
+
 /// As RabbitMQ: the outcomes of its source are for who wants to know, and its link works. [AMQP 3.5.3]
 #[test]
 fn who_does_not_offer_rejected_is_told_all_the_same_that_a_queue_is_full() {
@@ -512,17 +522,7 @@ fn who_does_not_offer_rejected_is_told_all_the_same_that_a_queue_is_full() {
             ("x-overflow", Value::string("reject-publish")),
         ];
         scene.queue("q", &limit);
-        let outcomes = ["amqp:accepted:list", "amqp:released:list"];
-        let source = Source {
-            outcomes: Some(outcomes.map(Symbol::from).to_vec()),
-            ..Source::default()
-        };
-        let attach = Attach {
-            source: Some(Box::new(source)),
-            ..sender("publisher", address)
-        };
-        let (link, result) = scene.attach(client, attach);
-        assert_eq!(result, Ok(()));
+        let link = attached_without_rejected(&mut scene, client, address);
         let message = addressed(Some("/queues/q"), None);
         for expect in [
             "accepted",

@@ -58,7 +58,7 @@ const fn found_before(fault: Plant) -> (u64, Option<(Fault, bool)>) {
         Plant::PiecesReleased => (59, Some((Fault::Large, false))),
         Plant::MovedStays => (1, Some((Fault::Redrives, false))),
         Plant::ProgressNotTold => (5, Some((Fault::Redrives, false))),
-        Plant::OnDiskNotLearned => (29, Some((Fault::Redrives, false))),
+        Plant::OnDiskNotLearned => (80, Some((Fault::Redrives, false))),
         Plant::OutcomesForgotten => (13, Some((Fault::Resume, false))),
         Plant::RestElsewhere => (41, Some((Fault::Resume, false))),
         Plant::HeldNotKept => (56, Some((Fault::Resume, false))),
