@@ -293,10 +293,33 @@ impl<D: Disk> Connection<D> {
     /// Handles the input in gateway and core, and collects the output.
     pub(crate) fn turn(&mut self, input: &mut BytesMut, output: &mut Output) {
         let now = self.node.clock.now();
+        self.handle(now, input, output.unwritten());
+        if output.unwritten() == 0 {
+            self.gateway.poll_transmit(now, output.clear());
+        }
+        if !self.is_reading {
+            self.fetch = self.fetch.take().or_else(|| self.gateway.poll_fetch());
+        }
+        self.wait_for_durable();
+        self.wait_for_journal();
+        self.note_held_up(now);
+        self.unwritten_before = output.unwritten();
+        self.watch_unfinished(now, input.len());
+        self.count_kept(input, output);
+    }
+
+    /// Handles what had come when the peer was gone. Nothing is encoded for it any more: what its consumers
+    /// were given meanwhile goes to others, and where many peers go at once each would encode it in turn.
+    pub(crate) fn last_turn(&mut self, input: &mut BytesMut, output: &Output) {
+        self.handle(self.node.clock.now(), input, output.unwritten());
+    }
+
+    /// Handles the input in gateway and core, which tells what came of it, until neither has more to do.
+    fn handle(&mut self, now: Now, input: &mut BytesMut, unwritten: u64) {
         self.gateway.handle_registry(now);
         self.gateway
             .set_crowded(self.node.pager.is_crowded(&self.outbox));
-        if output.unwritten() < self.unwritten_before && !self.gateway.wants_input() {
+        if unwritten < self.unwritten_before && !self.gateway.wants_input() {
             self.gateway.note_unread(now); // it reads, and lets us read by that
         }
         let before = input.len();
@@ -306,7 +329,6 @@ impl<D: Disk> Connection<D> {
         self.arrived_bytes += before.saturating_sub(input.len()) as u64;
         loop {
             self.work();
-            let unwritten = output.unwritten();
             self.outbox
                 .drain(|effects| self.gateway.push_effects(effects));
             self.gateway.handle_effects(now, self.durable(), unwritten);
@@ -320,18 +342,6 @@ impl<D: Disk> Connection<D> {
             self.gateway.handle_bytes(now, input);
             self.work();
         }
-        if output.unwritten() == 0 {
-            self.gateway.poll_transmit(now, output.clear());
-        }
-        if !self.is_reading {
-            self.fetch = self.fetch.take().or_else(|| self.gateway.poll_fetch());
-        }
-        self.wait_for_durable();
-        self.wait_for_journal();
-        self.note_held_up(now);
-        self.unwritten_before = output.unwritten();
-        self.watch_unfinished(now, input.len());
-        self.count_kept(input, output);
     }
 
     /// Counts what the connection takes beside messages, with these buffers.

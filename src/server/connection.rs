@@ -143,7 +143,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 self.handle_timeout();
             }
             if woken.disconnected {
-                self.turn();
+                self.connection.last_turn(&mut self.input, &self.output);
                 self.disconnect().await;
                 return;
             }

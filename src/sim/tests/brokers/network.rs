@@ -205,7 +205,13 @@ impl Socket {
         if self.timer <= now.mono {
             self.connection.handle_timeout(now);
         }
-        self.connection.turn(&mut self.input, &mut self.output);
+        // What the peer closed is seen once what it sent before is read.
+        let is_cut = self.cut.is_some_and(|at| at <= now.mono) && !self.can_read(now.mono);
+        if is_cut {
+            self.connection.last_turn(&mut self.input, &self.output);
+        } else {
+            self.connection.turn(&mut self.input, &mut self.output);
+        }
         if let Some(Proof::Password(credentials)) = self.connection.poll_login() {
             let user = Proven::User(Name::from(&*credentials.user));
             self.connection.handle_login(machine.now(), Ok(user));
@@ -218,8 +224,6 @@ impl Socket {
             self.woken = true;
         }
         self.timer = self.connection.next_deadline();
-        // What the peer closed is seen once what it sent before is read.
-        let is_cut = self.cut.is_some_and(|at| at <= now.mono) && !self.can_read(now.mono);
         if is_cut || self.connection.is_over(&self.output) {
             self.connection.disconnect(&self.output);
             while self.connection.go_on_leaving() {}
