@@ -11,7 +11,8 @@ use crate::broker::{Command, QueueCommand, Reply};
 use crate::deaths::EvidenceLevel;
 use crate::gateway::GatewayOptions;
 use crate::link::{
-    ClientOptions, ClientSasl, Connection, Event, Identity, LinkOptions, Sending, SessionHandle,
+    ClientOptions, ClientSasl, Connection, Event, Identity, LinkHandle, LinkOptions, Sending,
+    SessionHandle,
 };
 use crate::message::KeyRule;
 use crate::node::partials::Arriving;
@@ -154,6 +155,24 @@ impl Pair {
         session
     }
 
+    /// Sends a message of 300,000 bytes, in an application-data section.
+    fn send_large(&mut self, link: LinkHandle) {
+        let mut message = vec![0x00, 0x53, 0x75, 0xb0];
+        message.extend(300_000_u32.to_be_bytes());
+        message.resize(message.len() + 300_000, b'm');
+        let message = Bytes::from(message);
+        let sending = Sending {
+            token: 1,
+            settled: false,
+            message_format: 0,
+            prefix: &[],
+            bare: &message,
+            tag: None,
+        };
+        let sent = self.client.send(link, sending, || message.clone());
+        sent.unwrap();
+    }
+
     fn set_alarm(&self) {
         self.node.node.vhosts.set_alarm(true);
         self.node.node.partials.set_arriving(Arriving::Stopped);
@@ -216,21 +235,8 @@ fn a_large_message_that_an_alarm_holds_up_is_given_up_and_what_follows_it_is_rea
     let link = link.unwrap();
     assert!(pair.client.credit(link) > 0);
 
-    // An application-data section of 300,000 bytes, of which half has arrived when the alarm begins.
-    let mut message = vec![0x00, 0x53, 0x75, 0xb0];
-    message.extend(300_000_u32.to_be_bytes());
-    message.resize(message.len() + 300_000, b'm');
-    let message = Bytes::from(message);
-    let sending = Sending {
-        token: 1,
-        settled: false,
-        message_format: 0,
-        prefix: &[],
-        bare: &message,
-        tag: None,
-    };
-    let sent = pair.client.send(link, sending, || message.clone());
-    sent.unwrap();
+    pair.send_large(link);
+    // Half of it has arrived when the alarm begins.
     let mut said = pair.said();
     let consumer = pair.client.attach(session, attach(Role::Receiver, "large"));
     assert!(consumer.is_some());
@@ -250,4 +256,27 @@ fn a_large_message_that_an_alarm_holds_up_is_given_up_and_what_follows_it_is_rea
     let told = format!("{:?}", pair.events);
     assert!(told.contains("held up a large message for 60 s"), "{told}");
     assert!(told.contains("AttachAnswered"), "{told}");
+}
+
+/// Fifty consumers went at once, and each encoded what those before it had given back; nobody else was served
+/// meanwhile.
+#[test]
+fn what_a_consumer_is_given_when_its_peer_is_gone_is_not_encoded() {
+    let mut pair = Pair::new("large");
+    let session = pair.begin();
+    let publisher = pair.client.attach(session, attach(Role::Sender, "large"));
+    let consumer = pair.client.attach(session, attach(Role::Receiver, "large"));
+    pair.exchange();
+    pair.send_large(publisher.unwrap());
+    pair.exchange();
+
+    pair.client.set_credit(consumer.unwrap(), 1);
+    let said = pair.said();
+    pair.input.extend_from_slice(&said);
+    let (connection, output) = &mut pair.node.connections[pair.connection];
+    connection.last_turn(&mut pair.input, output);
+    assert!(pair.input.is_empty(), "it was read");
+    assert_eq!(output.unwritten(), 0);
+    connection.turn(&mut pair.input, output);
+    assert!(output.unwritten() > 200_000, "it would have been");
 }
