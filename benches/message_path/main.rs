@@ -1,7 +1,7 @@
 //! Whole messages through the broker without sockets and threads: bytes in, link engine, gateway,
 //! core, journal on a disk of memory, bytes out.
 //!
-//! `cargo bench --bench message_path` prints nanoseconds a message of each path. `benches/instructions`
+//! `cargo bench -p message_path` prints nanoseconds a message of each path. `benches/instructions`
 //! runs one path at a time under callgrind and counts what is done in [`broker::counted_turn`] and
 //! [`broker::counted_commit`], so the client's own work is not in it.
 #![allow(

@@ -8,15 +8,13 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::support::RunningBroker;
+use crate::support::{RunningBroker, is_optimised};
 
 /// Longest a message of the canary may take beside any attack.
-const ROUND_TRIP_MAX: Duration = if cfg!(debug_assertions) {
+fn round_trip_max() -> Duration {
     // Code that is not optimised takes ten times as long, and other tests run beside it.
-    Duration::from_secs(10)
-} else {
-    Duration::from_millis(200)
-};
+    Duration::from_millis(if is_optimised() { 200 } else { 10_000 })
+}
 
 /// How often memory is looked at. The broker counts its own every 100 ms.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -27,7 +25,9 @@ const ANSWER_MAX: Duration = Duration::from_mins(1);
 const MIB: u64 = 1024 * 1024;
 
 /// So much memory comes and goes with threads, buffers and the allocator.
-const SLACK_MIB: u64 = if cfg!(debug_assertions) { 10 } else { 6 };
+fn slack_mib() -> u64 {
+    if is_optimised() { 6 } else { 10 }
+}
 
 /// So much comes and goes between two looks of the broker at what it counts.
 const COUNTED_SLACK_MIB: u64 = 12;
@@ -52,7 +52,7 @@ impl Cost {
     /// Fails if the canary waited too long.
     pub fn check_canary(&self) {
         let Self { slowest, .. } = self;
-        assert!(*slowest < ROUND_TRIP_MAX, "the canary waited {slowest:?}");
+        assert!(*slowest < round_trip_max(), "the canary waited {slowest:?}");
     }
 
     /// Fails if `mem_used` is more than 10 percent away from the growth of resident memory, or what the
@@ -65,7 +65,7 @@ impl Cost {
             ..
         } = *self;
         for (name, seen_mib, percent, slack_mib) in [
-            ("mem_used", mem_used_mib, 10, SLACK_MIB),
+            ("mem_used", mem_used_mib, 10, slack_mib()),
             ("mem_counted", counted_mib, percent, COUNTED_SLACK_MIB),
         ] {
             let off = growth_mib.abs_diff(seen_mib);

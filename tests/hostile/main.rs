@@ -1,8 +1,8 @@
 //! Hostile peers against the real binary: nothing panics, memory stays bounded, other connections
 //! are served, and what can be answered is answered with the right error.
 //!
-//! The large ones take an optimised build:
-//! `cargo test --profile profiling --test hostile -- --ignored --nocapture --test-threads 1`.
+//! The large ones take an optimised program, which `CORONER_TEST_PROGRAM` names:
+//! `CORONER_TEST_PROGRAM=target/release/coroner cargo test --test hostile -- --ignored --nocapture --test-threads 1`.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests open sockets, start threads and read clocks"

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::links::ask;
 use crate::support::raw::{self, Raw, transfer};
-use crate::support::run_to_end;
+use crate::support::{program, run_to_end};
 use crate::under_attack;
 
 /// Longest a load may take.
@@ -206,7 +206,7 @@ fn a_thousand_publishers_of_10_mb_are_bounded() {
 pub fn fill(port: u16, messages: u32, size: &str) {
     let url = format!("127.0.0.1:{port}");
     let output = run_to_end(
-        Command::new(env!("CARGO_BIN_EXE_coroner"))
+        Command::new(program())
             .args(["bench", "--url", &url, "--queue-prefix", "hostile-"])
             .args(["--consumers", "0", "--keep", "--size", size])
             .args(["--messages", &messages.to_string()]),

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use crate::support::is_optimised;
 use crate::support::raw::{self, Raw, null, symbol, text, truth, ubyte, uint};
 use crate::under_attack;
 
@@ -208,11 +209,9 @@ fn ask(port: u16, method: &str, path: &str) -> Vec<u8> {
 }
 
 /// Bindings that the exchange has: enough to be seen, and not more than a debug build makes in time.
-const BINDINGS: u32 = if cfg!(debug_assertions) {
-    3_000
-} else {
-    100_000
-};
+fn bindings() -> u32 {
+    if is_optimised() { 100_000 } else { 3_000 }
+}
 
 /// All bindings of an exchange were copied in one hold of the lock: 0.9 seconds at 100,000.
 #[test]
@@ -221,9 +220,10 @@ fn bindings_of_an_exchange_are_listed_and_found_in_slices() {
         Raw::declare(broker.port, "bound");
         let mut raw = manage(broker.port);
         let (mut asked, mut answered) = (0, 0);
-        while answered < BINDINGS {
+        let bindings = bindings();
+        while answered < bindings {
             // As many at a time as there is credit for.
-            while asked < BINDINGS && asked < answered + 4 {
+            while asked < bindings && asked < answered + 4 {
                 let argument = raw::map(&[text("n"), uint(asked)]);
                 let key = format!("k{}", asked / 2);
                 let fields = [

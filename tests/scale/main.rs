@@ -1,8 +1,9 @@
 //! Many connections, many queues, many messages: what they take, and what happens when there is no
 //! room for more.
 //!
-//! What needs an optimised build or many connections is ignored without one:
-//! `cargo test --profile profiling --test scale -- --nocapture --test-threads 1` prints every figure.
+//! What needs an optimised program, which `CORONER_TEST_PROGRAM` names, or many connections is ignored otherwise:
+//! `CORONER_TEST_PROGRAM=target/release/coroner cargo test --test scale -- --include-ignored --nocapture --test-threads 1`
+//! prints every figure.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests open sockets, start processes and read clocks"

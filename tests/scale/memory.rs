@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::support::raw::OPEN;
-use crate::support::{RunningBroker, run_to_end};
+use crate::support::{RunningBroker, program, run_to_end};
 use crate::{SOON, allow_open_files, open, opening};
 
 /// What has just been freed goes back to the system within this, if it has nothing else to do.
@@ -87,7 +87,7 @@ fn judge(what: &str, bytes: u64, bytes_max: u64) {
 
 /// Runs `coroner bench` against a broker.
 fn load(broker: &RunningBroker, arguments: &[&str]) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_coroner"));
+    let mut command = Command::new(program());
     command.args(["bench", "--url", &format!("127.0.0.1:{}", broker.port)]);
     let output = run_to_end(command.args(arguments), LOAD_MAX);
     let said = String::from_utf8_lossy(&output.stderr);

@@ -25,6 +25,21 @@ const START_MAX: Duration = Duration::from_mins(1);
 /// How often a running program is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(20);
 
+/// Names the program that is measured, in place of the one that cargo built with the tests: a release build,
+/// while the tests themselves are not optimised.
+const MEASURED_PROGRAM: &str = "CORONER_TEST_PROGRAM";
+
+/// The program that brokers and loads are started from.
+pub fn program() -> PathBuf {
+    let measured = std::env::var_os(MEASURED_PROGRAM);
+    measured.map_or_else(|| env!("CARGO_BIN_EXE_coroner").into(), PathBuf::from)
+}
+
+/// Whether [`program`] is optimised: it is then held to times and memory that another need not keep.
+pub fn is_optimised() -> bool {
+    !cfg!(debug_assertions) || std::env::var_os(MEASURED_PROGRAM).is_some()
+}
+
 /// `coroner serve` on a free port of the loopback address; killed when dropped.
 pub struct RunningBroker {
     process: Child,
@@ -44,14 +59,14 @@ impl RunningBroker {
     ///
     /// Panics with what the broker printed if it does not say within a minute where it listens.
     pub fn start(arguments: &[&str]) -> Self {
-        Self::start_with(Command::new(env!("CARGO_BIN_EXE_coroner")), arguments)
+        Self::start_with(Command::new(program()), arguments)
     }
 
     /// The same, where the process may have so many files open.
     pub fn start_with_open_files(limit: u32, arguments: &[&str]) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &limit.to_string()]);
-        command.arg(env!("CARGO_BIN_EXE_coroner"));
+        command.arg(program());
         Self::start_with(command, arguments)
     }
 
