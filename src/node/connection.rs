@@ -308,8 +308,9 @@ impl<D: Disk> Connection<D> {
         self.count_kept(input, output);
     }
 
-    /// Handles what had come when the peer was gone. Nothing is encoded for it any more: what its consumers
-    /// were given meanwhile goes to others, and where many peers go at once each would encode it in turn.
+    /// Handles what had come when the peer was gone. No frames are gathered for it any more: what its
+    /// consumers were given meanwhile goes to others, and where many peers go at once each would encode it in
+    /// turn, if it is large.
     pub(crate) fn last_turn(&mut self, input: &mut BytesMut, output: &Output) {
         self.handle(self.node.clock.now(), input, output.unwritten());
     }
