@@ -7,6 +7,11 @@
 )]
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
+#[cfg(not(feature = "internals"))]
+compile_error!(
+    "these tests look inside: `cargo test` without `-p coroner`, or with `--features internals`"
+);
+
 pub mod mutator;
 pub mod raw;
 pub mod tokens;

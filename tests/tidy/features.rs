@@ -21,7 +21,8 @@ fn an_embedder_without_features_compiles_few_crates() {
 /// Name and version of each crate that a build takes.
 fn crates(features: &[&str]) -> BTreeSet<String> {
     let tree = Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--offline", "--edges", "normal,build"])
+        .args(["tree", "--locked", "--offline", "--package", "coroner"])
+        .args(["--edges", "normal,build"])
         .args(["--prefix", "none"])
         .args(features)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

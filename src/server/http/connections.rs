@@ -10,7 +10,7 @@ use super::api::Call;
 use super::aside::aside;
 use super::listings::{Objects, listed};
 use super::reply::Reply;
-use super::work::failed;
+use super::work::{failed, unless_deleted};
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{ConnectionId, Name};
 use crate::broker::{ConsumerInfo, ConsumerPlace};
@@ -244,9 +244,10 @@ pub(super) async fn consumers(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
         for vhost in vhosts {
             let mut after: Option<ConsumerPlace> = None;
             loop {
-                let (slice, last) = vhost
-                    .look(|core| core.consumers_after(after.as_ref(), LISTING_SLICE))
-                    .map_err(failed)?;
+                let seen = vhost.look(|core| core.consumers_after(after.as_ref(), LISTING_SLICE));
+                let Some((slice, last)) = unless_deleted(&vhost, seen).map_err(failed)? else {
+                    break;
+                };
                 all.extend(sight.seen(vhost.name(), &slice));
                 after = last;
                 if after.is_none() {

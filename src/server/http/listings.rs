@@ -10,7 +10,7 @@ use super::api::Call;
 use super::aside::aside;
 use super::connections::ConsumerSight;
 use super::reply::{Chunks, Items, Reply};
-use super::work::failed;
+use super::work::{failed, unless_deleted};
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{Charge, Gauge, Name};
 use crate::broker::binding::Binding;
@@ -156,7 +156,9 @@ pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
 fn overview_totals(vhosts: &[Arc<Vhost>]) -> Result<Totals, Failed> {
     let mut totals = Totals::default();
     for vhost in vhosts {
-        let here = vhost_totals(vhost)?;
+        let Some(here) = unless_deleted(vhost, vhost_totals(vhost))? else {
+            continue;
+        };
         totals.messages = totals.messages.plus(here.messages);
         totals.message_rates = rates::plus(totals.message_rates, here.message_rates);
         totals.counted = totals.counted.plus(here.counted);
@@ -207,14 +209,15 @@ struct Listed {
 
 impl Listed {
     fn all(vhosts: Vec<Arc<Vhost>>) -> Result<Vec<Self>, Failed> {
-        let listed = vhosts.into_iter().map(|vhost| {
-            let policies = vhost.look(|core| core.policies().clone())?;
+        let listed = vhosts.into_iter().filter_map(|vhost| {
+            let policies = vhost.look(|core| core.policies().clone());
+            let policies = unless_deleted(&vhost, policies).transpose()?;
             let rates = vhost.rates.last();
-            Ok(Self {
+            Some(policies.map(|policies| Self {
                 vhost,
                 policies,
                 rates,
-            })
+            }))
         });
         listed.collect()
     }
@@ -287,8 +290,9 @@ impl SelectedQueues {
             loop {
                 let names = listed
                     .vhost
-                    .look(|core| core.queue_names_after(after.as_ref(), LISTING_SLICE))
-                    .map_err(failed)?;
+                    .look(|core| core.queue_names_after(after.as_ref(), LISTING_SLICE));
+                let names = unless_deleted(&listed.vhost, names).map_err(failed)?;
+                let names = names.unwrap_or_default();
                 total += names.len();
                 let is_last = names.len() < LISTING_SLICE;
                 after = names.last().cloned();
@@ -372,10 +376,11 @@ impl SelectedQueues {
                 else {
                     continue;
                 };
-                let details: Vec<QueueDetails> = listed.vhost.look(|core| {
+                let details = listed.vhost.look(|core| {
                     let queues = same.iter().filter_map(|(_, name)| core.queue(name));
-                    queues.map(Queue::details).collect()
-                })?;
+                    queues.map(Queue::details).collect::<Vec<_>>()
+                });
+                let details = unless_deleted(&listed.vhost, details)?.unwrap_or_default();
                 let place = QueueContext {
                     node: &self.node,
                     vhost: listed.vhost.name(),
@@ -456,7 +461,8 @@ pub(super) async fn exchanges(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
                     });
                     seen.take(LISTING_SLICE).collect::<Vec<_>>()
                 });
-                let slice = slice.map_err(failed)?;
+                let slice = unless_deleted(&listed.vhost, slice).map_err(failed)?;
+                let slice = slice.unwrap_or_default();
                 for (id, spec, counts) in &slice {
                     let policy = listed.policies.of_exchange(&spec.name);
                     let policy = policy.map(|policy| policy.name.as_str());
@@ -485,14 +491,10 @@ pub(super) async fn bindings(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result
     aside(move || {
         let mut all = Objects::new(&listing, &kept);
         for vhost in vhosts {
-            each_implied(&vhost, |binding| {
-                all.push(topology::binding(vhost.name(), binding));
-            })
-            .map_err(failed)?;
-            each_binding(&vhost, &BindingsOf::default(), |binding| {
-                all.push(topology::binding(vhost.name(), binding));
-            })
-            .map_err(failed)?;
+            let mut push = |binding: &Binding| all.push(topology::binding(vhost.name(), binding));
+            let seen = each_implied(&vhost, &mut push);
+            let seen = seen.and_then(|()| each_binding(&vhost, &BindingsOf::default(), push));
+            unless_deleted(&vhost, seen).map_err(failed)?;
         }
         all.reply()
     })
@@ -529,5 +531,73 @@ pub(super) fn each_implied(vhost: &Vhost, mut visit: impl FnMut(&Binding)) -> Re
             return Ok(());
         }
         after = names.into_iter().last();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+    use crate::management::http::Query;
+    use crate::management::{Change, VhostChange};
+    use crate::server::Broker;
+
+    /// A queue in each of two vhosts, the second of which the caller deletes.
+    async fn two_vhosts() -> (Broker, Vec<Arc<Vhost>>) {
+        let settings = Settings {
+            amqp: Vec::new(),
+            ..Settings::default()
+        };
+        let broker = Broker::builder().settings(settings).start().await.unwrap();
+        let admin = broker.admin();
+        let second = Change::VhostPut {
+            name: Name::from("second"),
+            vhost: VhostChange::default(),
+        };
+        admin.change(second).await.unwrap();
+        for vhost in ["/", "second"] {
+            admin.declare_queue(vhost, "q", &[]).await.unwrap();
+        }
+        let vhosts = ["/", "second"].map(|name| admin.vhost(name).unwrap());
+        (broker, vhosts.into())
+    }
+
+    async fn delete_second(broker: &Broker) {
+        let name = Name::from("second");
+        let admin = broker.admin();
+        admin.change(Change::VhostDelete { name }).await.unwrap();
+    }
+
+    fn search(vhosts: &[Arc<Vhost>]) -> SelectedQueues {
+        let listing = Listing::parse(&Query::default()).unwrap();
+        SelectedQueues::search(vhosts.to_vec(), listing, "here".to_owned())
+            .ok()
+            .unwrap()
+    }
+
+    /// The whole list was refused: a vhost failed.
+    #[tokio::test]
+    async fn lists_over_vhosts_leave_out_one_that_is_deleted_meanwhile() {
+        let (broker, vhosts) = two_vhosts().await;
+        assert_eq!(overview_totals(&vhosts).unwrap().objects.queues, 2);
+        let found = search(&vhosts);
+        assert_eq!(found.names.len(), 2);
+        delete_second(&broker).await;
+
+        let mut described = Vec::new();
+        found.describe(|queue| described.push(queue)).unwrap();
+        let of: Vec<&Value> = described.iter().map(|queue| &queue["vhost"]).collect();
+        assert_eq!(of, ["/"], "deleted between search and description");
+        assert_eq!(search(&vhosts).names.len(), 1);
+        assert_eq!(overview_totals(&vhosts).unwrap().objects.queues, 1);
+    }
+
+    #[tokio::test]
+    async fn lists_over_vhosts_are_refused_if_one_of_them_failed() {
+        let (_broker, vhosts) = two_vhosts().await;
+        let failed: Result<(), Failed> = vhosts[1].work(|_, _, _| panic!("the core fails"));
+        assert!(failed.is_err());
+        assert!(overview_totals(&vhosts).is_err());
+        assert!(Listed::all(vhosts).is_err());
     }
 }

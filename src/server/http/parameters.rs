@@ -12,7 +12,7 @@ use super::objects::resource_gone;
 use super::policies;
 use super::reply::Reply;
 use super::users::{change, remove};
-use super::work::failed;
+use super::work::{failed, unless_deleted};
 use crate::broker::registry::VhostLimits;
 use crate::lint::{PARAMETER, Silence};
 use crate::management::http::json::{topology, users};
@@ -104,7 +104,9 @@ fn of_vhost(
         });
         return Ok(parameter.into_iter().collect());
     }
-    let policies = vhost.look(|core| core.policies().clone()).map_err(failed)?;
+    let policies = vhost.look(|core| core.policies().clone());
+    let policies = unless_deleted(vhost, policies).map_err(failed)?;
+    let policies = policies.unwrap_or_default();
     let policies = policies.list(component == Component::OperatorPolicy);
     let parameters = policies.map(|policy| topology::parameter(word, vhost.name(), policy));
     Ok(parameters.collect())

@@ -7,7 +7,7 @@ use super::aside::aside;
 use super::listings::Objects;
 use super::objects::resource_gone;
 use super::reply::Reply;
-use super::work::failed;
+use super::work::{failed, unless_deleted};
 use crate::base::Lsn;
 use crate::broker::policy::PolicySpec;
 use crate::broker::{Command, ObjectKind, Policy, Reply as Answer, TopologyCommand};
@@ -27,7 +27,10 @@ pub(super) async fn list(
     aside(move || {
         let mut all = Objects::new(&listing, &kept);
         for vhost in vhosts {
-            let policies = vhost.look(|core| core.policies().clone()).map_err(failed)?;
+            let policies = vhost.look(|core| core.policies().clone());
+            let Some(policies) = unless_deleted(&vhost, policies).map_err(failed)? else {
+                continue;
+            };
             let listed = policies.list(operator);
             all.extend(listed.map(|policy| topology::policy(vhost.name(), policy)));
         }

@@ -8,7 +8,7 @@ use super::listings::Objects;
 use super::reply::Reply;
 use super::rights::require;
 use super::scan::{may_ask_for_users, scanning};
-use super::work::{failed, refused};
+use super::work::{failed, refused, unless_deleted};
 use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
 use crate::base::limits::REDRIVE_DRY_RUN_MS_MAX;
 use crate::broker::exchange::ExchangeKind;
@@ -36,7 +36,8 @@ pub(super) async fn list(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<Rep
                 let shown = jobs.map(|job| (job.clone(), core.redrive_rate(job, now)));
                 shown.collect::<Vec<_>>()
             });
-            let jobs = jobs.map_err(failed)?;
+            let jobs = unless_deleted(&vhost, jobs).map_err(failed)?;
+            let jobs = jobs.unwrap_or_default();
             let shown = jobs
                 .iter()
                 .map(|(job, rate)| redrive(vhost.name(), (job, *rate)));

@@ -7,7 +7,7 @@ use super::aside::aside;
 use super::listings::{listed as list, vhost_totals};
 use super::objects::resource_gone;
 use super::reply::Reply;
-use super::work::failed;
+use super::work::{failed, unless_deleted};
 use crate::access::{Password, Tag, UserLimits};
 use crate::base::Name;
 use crate::broker::Warning;
@@ -46,7 +46,9 @@ async fn describe(call: &Call<'_>, names: Vec<Name>) -> Result<Vec<Value>, Failu
         else {
             continue;
         };
-        let totals = aside(move || vhost_totals(&vhost).map_err(failed)).await?;
+        let totals =
+            aside(move || unless_deleted(&vhost, vhost_totals(&vhost)).map_err(failed)).await?;
+        let Some(totals) = totals else { continue };
         let default = shared.settings.default_queue_type.to_string();
         let place = (&*shared.settings.node_name, &*default);
         let rated = (totals.counted, totals.message_rates);

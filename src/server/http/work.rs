@@ -125,6 +125,18 @@ pub(super) fn refused(refusal: Refusal) -> Failure {
     }
 }
 
+/// What was seen in a vhost, or none if it was deleted since it was found, as lists over vhosts leave it out.
+pub(super) fn unless_deleted<R>(
+    vhost: &Vhost,
+    seen: Result<R, Failed>,
+) -> Result<Option<R>, Failed> {
+    match seen {
+        Ok(seen) => Ok(Some(seen)),
+        Err(Failed) if vhost.is_deleted() => Ok(None),
+        Err(Failed) => Err(Failed),
+    }
+}
+
 /// The answer when a vhost's core has failed.
 pub(super) fn failed(_: Failed) -> Failure {
     Failure::unavailable("the vhost failed")

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::crash::Life;
+use super::crash::{Left, crashes, cut_off};
 use super::waiting::{Client, REJECTED, post, text};
 use crate::base::plant::{Plant, plant};
 use crate::base::{ConnectionId, Lsn, Name, Position, Seed};
 use crate::broker::queue::MessageState;
 use crate::broker::{Command, Commit, Core, CoreOptions, Outcome, Record, Settle};
 use crate::sim::Archive;
-use crate::store::sim_disk::{Crash, Faults, SimDisk};
+use crate::store::sim_disk::Crash;
 
 /// Three messages are taken; in one transaction one of them is accepted, one rejected, one fails, and two
 /// are published.
@@ -99,31 +99,18 @@ fn happened(here: &Found) -> Result<bool, String> {
     }
 }
 
-/// Cuts the journal off at each byte: what was found, or the first half transaction.
+/// Crashes behind bytes of the journal: what was found, or the first half transaction.
 fn crash_everywhere(records: &[(Record, Vec<Lsn>)]) -> Result<BTreeSet<bool>, String> {
     let mut states = BTreeSet::new();
-    for seed in [1, 2] {
-        let whole = SimDisk::default();
-        let mut life = Life::begin(&whole, seed).unwrap();
-        life.live(records).unwrap();
-        for byte in 1..=whole.bytes_written() {
-            let disk = SimDisk::default();
-            disk.set_faults(Faults {
-                off_after_bytes: Some(byte),
-                ..Faults::default()
-            });
-            let Ok(mut life) = Life::again(&disk, seed, &life) else {
-                continue;
-            };
-            let _ = life.live(records);
-            for (number, crash) in [(0, Crash::Process), (1, Crash::Power)] {
-                let context = format!("seed {seed}, byte {byte}, {crash:?}");
-                let next = life.check_crash(&disk, crash, byte * 2 + number, &context);
-                let (core, archive) = next.into_core();
-                let state = happened(&found(&core, &archive));
-                states.insert(state.map_err(|found| format!("{context}: {found}"))?);
-            }
-        }
+    for Left {
+        context,
+        core,
+        archive,
+        ..
+    } in crashes(records)
+    {
+        let state = happened(&found(&core, &archive));
+        states.insert(state.map_err(|found| format!("{context}: {found}"))?);
     }
     Ok(states)
 }
@@ -176,23 +163,12 @@ fn died_at_once() -> Vec<(Record, Vec<Lsn>)> {
 }
 
 #[test]
-fn what_dies_before_its_transaction_is_written_is_not_taken_out_of_it() {
+fn what_dies_before_it_is_written_is_not_taken_out_of_its_transaction_whatever_byte_a_crash_cuts_off()
+ {
     let records = died_at_once();
     for seed in 1..=6 {
-        let whole = SimDisk::default();
-        let mut life = Life::begin(&whole, seed).unwrap();
-        life.live(&records).unwrap();
         let mut was_there = false;
-        for byte in 1..=whole.bytes_written() {
-            let disk = SimDisk::default();
-            disk.set_faults(Faults {
-                off_after_bytes: Some(byte),
-                ..Faults::default()
-            });
-            let Ok(mut life) = Life::again(&disk, seed, &life) else {
-                continue;
-            };
-            let _ = life.live(&records);
+        for (byte, disk, life) in cut_off(seed, &records) {
             let context = format!("seed {seed}, byte {byte}");
             let next = life.check_crash(&disk, Crash::Process, byte, &context);
             let (core, archive) = next.into_core();

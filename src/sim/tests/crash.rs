@@ -375,6 +375,65 @@ impl Life {
     }
 }
 
+/// The bytes of a journal behind which crashes are tried: each of them with `CORONER_EVERY_BYTE`, otherwise one in
+/// seven, others in lives of another seed. What is cut off within one frame comes to much the same.
+fn crash_bytes(written: u64, seed: u64) -> impl Iterator<Item = u64> {
+    let step: u8 = super::variable("CORONER_EVERY_BYTE").map_or(7, |_| 1);
+    (1 + seed % u64::from(step)..=written).step_by(step.into())
+}
+
+/// Lives of a history whose disk is cut off after a byte of the journal, each after another one: that byte, the
+/// disk, and how far the life came.
+pub(super) fn cut_off(
+    seed: u64,
+    history: &[(Record, Vec<Lsn>)],
+) -> impl Iterator<Item = (u64, SimDisk, Life)> {
+    let whole = SimDisk::default();
+    let mut first = Life::begin(&whole, seed).unwrap();
+    first.live(history).unwrap();
+    crash_bytes(whole.bytes_written(), seed).filter_map(move |byte| {
+        let disk = SimDisk::default();
+        disk.set_faults(Faults {
+            off_after_bytes: Some(byte),
+            ..Faults::default()
+        });
+        let mut life = Life::again(&disk, seed, &first).ok()?;
+        let _ = life.live(history);
+        Some((byte, disk, life))
+    })
+}
+
+/// What a crash left.
+pub(super) struct Left {
+    /// Which crash it was.
+    pub(super) context: String,
+    pub(super) core: Core,
+    pub(super) archive: Archive,
+    /// The last record that was confirmed before, counted from 1; 0 if none was.
+    pub(super) confirmed: usize,
+}
+
+/// What is left of a history by crashes of the process and losses of power behind any byte of the journal, in a
+/// life that commits often and in one that commits seldom; each is a state that the life allows.
+pub(super) fn crashes(history: &[(Record, Vec<Lsn>)]) -> impl Iterator<Item = Left> {
+    let lives = [1, 2].into_iter().flat_map(move |seed| {
+        cut_off(seed, history).map(move |(byte, disk, life)| (seed, byte, disk, life))
+    });
+    lives.flat_map(|(seed, byte, disk, life)| {
+        [(0, Crash::Process), (1, Crash::Power)].map(|(number, crash)| {
+            let context = format!("seed {seed}, byte {byte}, {crash:?}");
+            let next = life.check_crash(&disk, crash, byte * 2 + number, &context);
+            let (core, archive) = next.into_core();
+            Left {
+                context,
+                core,
+                archive,
+                confirmed: life.confirmed(),
+            }
+        })
+    })
+}
+
 /// All kinds that the core writes outside of checkpoints.
 const KINDS: [&str; 18] = [
     "inserted",

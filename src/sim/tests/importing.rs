@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::crash::Life;
+use super::crash::{Left, crashes};
 use super::waiting::Client;
 use crate::base::{Lsn, Name, Position, Seed};
 use crate::broker::memo::ImportLine;
@@ -14,7 +14,6 @@ use crate::broker::queue::MessageState;
 use crate::broker::{Command, Core, CoreOptions, Outcome, QueueCommand, Record};
 use crate::message::{KeyRule, Message, Route};
 use crate::sim::Archive;
-use crate::store::sim_disk::{Crash, Faults, SimDisk};
 
 const LINES: u64 = 4;
 /// The line whose message a consumer accepts in between.
@@ -78,33 +77,20 @@ fn present(core: &Core, archive: &Archive) -> Vec<u8> {
 fn each_line_is_imported_once_whatever_byte_a_crash_cuts_off() {
     let records = records();
     let mut states = BTreeSet::new();
-    for seed in [1, 2] {
-        let whole = SimDisk::default();
-        let mut life = Life::begin(&whole, seed).unwrap();
-        life.live(&records).unwrap();
-        for byte in 1..=whole.bytes_written() {
-            let disk = SimDisk::default();
-            disk.set_faults(Faults {
-                off_after_bytes: Some(byte),
-                ..Faults::default()
-            });
-            let Ok(mut life) = Life::again(&disk, seed, &life) else {
-                continue;
-            };
-            let _ = life.live(&records);
-            for (number, crash) in [(0, Crash::Process), (1, Crash::Power)] {
-                let context = format!("seed {seed}, byte {byte}, {crash:?}");
-                let next = life.check_crash(&disk, crash, byte * 2 + number, &context);
-                let (core, archive) = next.into_core();
-                let reached = core.imports().map(|mark| mark.line).max().unwrap_or(0);
-                let mut lines = present(&core, &archive);
-                lines.retain(|line| *line != ACCEPTED);
-                let said: Vec<u8> = (2..=u8::try_from(reached).unwrap()).collect();
-                assert_eq!(lines, said, "{context}: line {reached}");
-                states.insert(reached);
-                send_again(core, archive, reached, &context);
-            }
-        }
+    for Left {
+        context,
+        core,
+        archive,
+        ..
+    } in crashes(&records)
+    {
+        let reached = core.imports().map(|mark| mark.line).max().unwrap_or(0);
+        let mut lines = present(&core, &archive);
+        lines.retain(|line| *line != ACCEPTED);
+        let said: Vec<u8> = (2..=u8::try_from(reached).unwrap()).collect();
+        assert_eq!(lines, said, "{context}: line {reached}");
+        states.insert(reached);
+        send_again(core, archive, reached, &context);
     }
     assert_eq!(states.len() as u64, LINES + 1, "{states:?}");
 }

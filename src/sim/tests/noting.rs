@@ -3,12 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::crash::Life;
+use super::crash::{Left, crashes};
 use super::waiting::Client;
 use crate::base::{Lsn, Name, Seed};
 use crate::broker::{Command, Core, CoreOptions, QueueCommand, Record, UpkeepCommand};
 use crate::sim::Archive;
-use crate::store::sim_disk::{Crash, Faults, SimDisk};
 
 const KEYS: [&str; 2] = ["1:9c2e41aa", "none"];
 
@@ -56,28 +55,10 @@ fn records() -> Vec<(Record, Vec<Lsn>)> {
 fn notes_are_those_that_were_confirmed_whatever_byte_a_crash_cuts_off() {
     let records = records();
     let mut found = BTreeSet::new();
-    for seed in [1, 2] {
-        let whole = SimDisk::default();
-        Life::begin(&whole, seed).unwrap().live(&records).unwrap();
-        for byte in 1..=whole.bytes_written() {
-            let disk = SimDisk::default();
-            disk.set_faults(Faults {
-                off_after_bytes: Some(byte),
-                ..Faults::default()
-            });
-            let Ok(mut life) = Life::begin(&disk, seed) else {
-                continue;
-            };
-            let _ = life.live(&records);
-            for (number, crash) in [(0, Crash::Process), (1, Crash::Power)] {
-                let context = format!("seed {seed}, byte {byte}, {crash:?}");
-                // Compares all that is durable, the notes with it.
-                let next = life.check_crash(&disk, crash, byte * 2 + number, &context);
-                let (core, _) = next.into_core();
-                let notes = core.notes();
-                found.insert(notes.map(|note| format!("{note:?}")).collect::<Vec<_>>());
-            }
-        }
+    for Left { core, .. } in crashes(&records) {
+        // Each state was compared in all that is durable, the notes with it.
+        let notes = core.notes();
+        found.insert(notes.map(|note| format!("{note:?}")).collect::<Vec<_>>());
     }
     // One after each of the eight steps, and none at all.
     assert_eq!(found.len(), 9, "{found:#?}");

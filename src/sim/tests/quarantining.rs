@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::crash::Life;
+use super::crash::{Left, crashes};
 use super::waiting::{Client, REJECTED, text};
 use crate::base::{Lsn, Name, Position, Seed};
 use crate::broker::arguments::OnUndeliverable;
@@ -11,7 +11,6 @@ use crate::broker::names::QUARANTINE;
 use crate::broker::queue::MessageState;
 use crate::broker::{Core, CoreOptions, Fact, Record, Undeliverable};
 use crate::sim::Archive;
-use crate::store::sim_disk::{Crash, Faults, SimDisk};
 
 const SOURCE: &str = "source";
 
@@ -71,39 +70,26 @@ fn entered(records: &[(Record, Vec<Lsn>)]) -> usize {
 fn dead_letter_is_in_its_source_or_in_the_quarantine_whatever_byte_a_crash_cuts_off() {
     let records = records();
     let mut states = BTreeSet::new();
-    for seed in [1, 2] {
-        let whole = SimDisk::default();
-        let mut life = Life::begin(&whole, seed).unwrap();
-        life.live(&records).unwrap();
-        for byte in 1..=whole.bytes_written() {
-            let disk = SimDisk::default();
-            disk.set_faults(Faults {
-                off_after_bytes: Some(byte),
-                ..Faults::default()
-            });
-            let Ok(mut life) = Life::again(&disk, seed, &life) else {
-                continue;
+    for Left {
+        context,
+        core,
+        archive,
+        confirmed,
+    } in crashes(&records)
+    {
+        let found = found(&core, &archive);
+        let entered = entered(&records[..confirmed]);
+        assert!(found.len() >= entered, "{context}: {found:?}");
+        let mut quarantined = 0;
+        for places in found.values() {
+            let [(queue, why)] = &places[..] else {
+                panic!("{context}: one message is there twice: {found:?}");
             };
-            let _ = life.live(&records);
-            for (number, crash) in [(0, Crash::Process), (1, Crash::Power)] {
-                let context = format!("seed {seed}, byte {byte}, {crash:?}");
-                let next = life.check_crash(&disk, crash, byte * 2 + number, &context);
-                let (core, archive) = next.into_core();
-                let found = found(&core, &archive);
-                let confirmed = entered(&records[..life.confirmed()]);
-                assert!(found.len() >= confirmed, "{context}: {found:?}");
-                let mut quarantined = 0;
-                for places in found.values() {
-                    let [(queue, why)] = &places[..] else {
-                        panic!("{context}: one message is there twice: {found:?}");
-                    };
-                    let expected = (queue == QUARANTINE).then_some("exchange_missing");
-                    assert_eq!(*why, expected, "{context}");
-                    quarantined += usize::from(queue == QUARANTINE);
-                }
-                states.insert((found.len(), quarantined));
-            }
+            let expected = (queue == QUARANTINE).then_some("exchange_missing");
+            assert_eq!(*why, expected, "{context}");
+            quarantined += usize::from(queue == QUARANTINE);
         }
+        states.insert((found.len(), quarantined));
     }
     for state in [(3, 0), (3, 1), (3, 2)] {
         assert!(states.contains(&state), "{state:?} is not in {states:?}");

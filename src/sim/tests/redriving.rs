@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::crash::Life;
+use super::crash::{Left, crashes};
 use super::waiting::{Client, REJECTED, text};
 use crate::access::Permissions;
 use crate::base::{Lsn, Name, Position, Seed};
@@ -14,7 +14,6 @@ use crate::broker::redrive::{
 };
 use crate::broker::{Command, Core, CoreOptions, Outcome, Record};
 use crate::sim::Archive;
-use crate::store::sim_disk::{Crash, Faults, SimDisk};
 
 fn rights() -> RedriveRights {
     RedriveRights {
@@ -101,36 +100,23 @@ fn told(core: &Core) -> (u64, u64) {
 fn a_moved_message_is_in_one_queue_and_counted_whatever_byte_a_crash_cuts_off() {
     let records = records();
     let mut states = BTreeSet::new();
-    for seed in [1, 2] {
-        let whole = SimDisk::default();
-        let mut life = Life::begin(&whole, seed).unwrap();
-        life.live(&records).unwrap();
-        for byte in 1..=whole.bytes_written() {
-            let disk = SimDisk::default();
-            disk.set_faults(Faults {
-                off_after_bytes: Some(byte),
-                ..Faults::default()
-            });
-            let Ok(mut life) = Life::again(&disk, seed, &life) else {
-                continue;
-            };
-            let _ = life.live(&records);
-            for (number, crash) in [(0, Crash::Process), (1, Crash::Power)] {
-                let context = format!("seed {seed}, byte {byte}, {crash:?}");
-                let next = life.check_crash(&disk, crash, byte * 2 + number, &context);
-                let (core, archive) = next.into_core();
-                let here = found(&core, &archive);
-                assert!(
-                    here.values().all(|places| places.len() == 1),
-                    "{context}: {here:?}"
-                );
-                let back = here.values().filter(|places| places[0].1).count() as u64;
-                let (moved, accepted) = told(&core);
-                assert_eq!(back + accepted, moved, "{context}: {here:?}");
-                states.insert((here.len(), moved, accepted));
-                goes_on(core, archive, (here.len(), accepted), &context);
-            }
-        }
+    for Left {
+        context,
+        core,
+        archive,
+        ..
+    } in crashes(&records)
+    {
+        let here = found(&core, &archive);
+        assert!(
+            here.values().all(|places| places.len() == 1),
+            "{context}: {here:?}"
+        );
+        let back = here.values().filter(|places| places[0].1).count() as u64;
+        let (moved, accepted) = told(&core);
+        assert_eq!(back + accepted, moved, "{context}: {here:?}");
+        states.insert((here.len(), moved, accepted));
+        goes_on(core, archive, (here.len(), accepted), &context);
     }
     for state in [(3, 0, 0), (3, 1, 0), (3, 2, 0), (2, 2, 1), (2, 3, 1)] {
         assert!(states.contains(&state), "{state:?} is not in {states:?}");
