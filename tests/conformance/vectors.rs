@@ -235,12 +235,12 @@ fn report(command: &mut Command) -> String {
     report
 }
 
-/// The lines of a report that name no single scenario.
 #[allow(clippy::print_stdout, reason = "cargo shows it with `--nocapture`")]
 fn tell(text: &str) {
     print!("{text}");
 }
 
+/// The lines of a report that name no single scenario.
 fn summary(report: &str) -> String {
     let lines = report.lines().filter(|line| !is_pass(line));
     lines.flat_map(|line| [line, "\n"]).collect()
