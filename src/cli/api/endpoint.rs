@@ -106,6 +106,13 @@ impl Endpoint {
         })
     }
 
+    /// Shows this vhost as the one that is entered, where the URL would name it.
+    pub(super) fn enter(&mut self, vhost: &str) {
+        if self.protocol == AMQP {
+            self.path = format!("/{}", Name::from(vhost).percent_encoded());
+        }
+    }
+
     /// Where a protocol is spoken on the same host: another one at its own port, and with TLS if this uses
     /// it.
     pub(in crate::cli) fn spoken(self, protocol: Protocol) -> Self {

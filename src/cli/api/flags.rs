@@ -117,14 +117,16 @@ impl Flag {
         argument.value_name(shown).value_parser(parser)
     }
 
-    /// The value as it was typed.
+    /// The value as it was typed. A variable that is empty says nothing: so stands `VARIABLE=` in the file of a
+    /// service.
     fn value(&self, side: &ArgMatches) -> Option<String> {
         let id = self.id();
         if self.takes == Takes::Nothing {
             return side.get_flag(&id).then(String::new);
         }
-        let typed = side.try_get_raw(&id).ok()??.next()?;
-        Some(typed.to_string_lossy().into_owned())
+        let given = side.try_get_raw(&id).ok()??.next()?;
+        let is_said = !given.is_empty() || is_typed(side, &id);
+        is_said.then(|| given.to_string_lossy().into_owned())
     }
 }
 

@@ -39,7 +39,6 @@ impl Settings {
         };
         let set = |variable: &str, in_file: &str| {
             let value = std::env::var(variable).ok();
-            // `VARIABLE=` in a file of a service says nothing.
             let value = value.filter(|value| !value.is_empty());
             value.or_else(|| find(file, in_file).map(ToOwned::to_owned))
         };
@@ -61,6 +60,13 @@ impl Settings {
         }
         let (user_in_url, secret_in_url) = endpoint.user.take().unzip();
         let vhost_in_url = endpoint.vhost.take();
+        let vhost = find(said, "vhost")
+            .map(ToOwned::to_owned)
+            .or(vhost_in_url)
+            .or_else(|| either("vhost"));
+        if let Some(vhost) = &vhost {
+            endpoint.enter(vhost);
+        }
         let username = find(said, "username").map(ToOwned::to_owned);
         let password = find(said, "password").map(ToOwned::to_owned);
         Ok(Self {
@@ -75,10 +81,7 @@ impl Settings {
             password: password
                 .or_else(|| secret_in_url.flatten())
                 .or_else(|| either("password")),
-            vhost: find(said, "vhost")
-                .map(ToOwned::to_owned)
-                .or(vhost_in_url)
-                .or_else(|| either("vhost")),
+            vhost,
             timeout: Duration::from_secs(number(said, "timeout")?.unwrap_or(TIMEOUT_SECONDS)),
         })
     }
@@ -145,8 +148,9 @@ mod tests {
         let amqp = (AMQP_URL, "amqp://other:1/shop");
         let settings = check(&[], &[api, amqp], "amqp://other:1/shop").unwrap();
         assert_eq!(settings.vhost_given(), Some("shop"));
+        // Errors showed the vhost of the URL, which was not entered.
         let said = [("vhost", "/"), ("url", "amqp://third/shop")];
-        let settings = check(&said, &[api, amqp], "amqp://third:5672/shop").unwrap();
+        let settings = check(&said, &[api, amqp], "amqp://third:5672/%2F").unwrap();
         assert_eq!(settings.vhost_given(), Some("/"));
         assert!(check(&[api], &[], "").is_err());
     }

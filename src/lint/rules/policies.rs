@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::rabbitmq::{OWN_KEYS, is_not_applied};
 use super::{listed, subject};
 use crate::base::Name;
+use crate::broker::arguments::QueueType;
 use crate::broker::definition::{Subject as KeyOf, key};
+use crate::broker::names::QUARANTINE;
 use crate::broker::policy::ApplyTo;
 use crate::broker::queue::Queue;
 use crate::broker::{Core, Declared, Policy, Warning};
@@ -100,7 +102,8 @@ fn of_kind(
     }
     for ((policy, fate), is_strange) in policies.list(operator).zip(&fates).zip(strange) {
         let is_applied = fate.applied > 0 || *is_strange || !fate.outranked.is_empty();
-        if is_applied || covers_an_exchange(core, map, policy) {
+        let is_awaited = target == Target::Coroner && is_for_quarantine(policy);
+        if is_applied || is_awaited || covers_an_exchange(core, map, policy) {
             outranked(core, (operator, policy), fate, findings);
         } else {
             let says = format!("matches nothing: '{}'", policy.pattern.as_str());
@@ -108,6 +111,12 @@ fn of_kind(
             findings.push(Finding::new(Rule::NoEffect, subject, says));
         }
     }
+}
+
+/// Whether a policy is for the queue that the broker makes itself when a dead letter first gets nowhere.
+fn is_for_quarantine(policy: &Policy) -> bool {
+    policy.apply_to.covers_queue(QueueType::Classic)
+        && policy.pattern.matches(&Name::from(QUARANTINE))
 }
 
 /// DL011, of one policy.

@@ -354,6 +354,8 @@ fn policies_that_lose_against_others_or_match_nothing_are_named_with_what_is_los
             policy("ttl", ("^orders", 0), json!({"message-ttl": 1000})),
             policy("dlx", (".*", 1), json!({"dead-letter-exchange": "amq.direct"})),
             policy("idle", ("^nothing$", 9), json!({"max-length": 1})),
+            // It is there once a dead letter gets nowhere.
+            policy("kept", ("^amq[.]quarantine$", 9), json!({"max-length": 1})),
         ],
     });
     let report = looked(&definitions, Target::Coroner);
@@ -369,6 +371,10 @@ fn policies_that_lose_against_others_or_match_nothing_are_named_with_what_is_los
         );
     }
     let text = text(&report);
+    assert!(!told.iter().any(|told| told.contains("kept")), "{told:?}");
+    let of_rabbitmq = self::told(&looked(&definitions, Target::Rabbitmq));
+    let none = String::from("DL013 info kept");
+    assert!(of_rabbitmq.contains(&none), "{of_rabbitmq:?}");
     let outranked =
         "policy ttl (vhost /): (priority 0) is never applied to orders: policy dlx has priority 1";
     assert!(text.contains(outranked), "{text}");

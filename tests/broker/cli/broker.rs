@@ -1,6 +1,6 @@
 //! Commands against a broker of our own.
 
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
@@ -79,6 +79,21 @@ fn ping_opens_and_a_wrong_password_does_not() {
     assert_eq!(output.status.code(), Some(77), "{}", text(&output.stderr));
     let output = bench.client(&["ping", "-p", "nowhere"], "");
     assert_eq!(output.status.code(), Some(66), "{}", text(&output.stderr));
+}
+
+/// `VARIABLE=` in the file of a service named the vhost "", a user without a name, and a file that is not there.
+#[test]
+fn variables_that_are_empty_count_as_not_given() {
+    let bench = Bench::start();
+    let names = ["USERNAME", "PASSWORD", "VHOST", "CONFIG", "TLS_CERT_FILE"];
+    let output = Command::new(env!("CARGO_BIN_EXE_coroner"))
+        .args(["list_queues", "--url"])
+        .arg(format!("http://127.0.0.1:{}", bench.broker.http_port))
+        .envs(names.map(|name| (format!("CORONERCTL_{name}"), "")))
+        .env("HOME", "/nonexistent")
+        .output()
+        .expect("the binary runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 #[test]
