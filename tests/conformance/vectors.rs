@@ -81,7 +81,6 @@ fn every_vector_agrees_with_all_messages_on_disk() {
 /// Which scenarios qualify, and where the broker is killed, is said in `interop/restarted`.
 #[test]
 fn every_durable_vector_agrees_with_kills_between_publish_and_capture() {
-    let _alone = OTHERS_RUN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut program = Command::new("python3");
     program
         .arg(repository("interop/restarted"))
