@@ -28,11 +28,6 @@ const EXIT_SOFTWARE: u8 = 70;
 /// Time after which a changed `stats-interval` is noticed.
 const STATS_LOOK: Duration = Duration::from_secs(5);
 
-/// After so many turns of tasks the sockets are asked what has come. With the default of 61, each of which may
-/// encode hundreds of kilobytes, others waited for longer than 200 ms, and those whose peers were gone were
-/// given messages meanwhile (`memory::outputs_that_are_not_read_count` of `tests/hostile`).
-const TURNS_BETWEEN_LOOKS: u32 = 8;
-
 /// Runs a broker until SIGTERM, SIGINT or its own failure. Prints the addresses that it listens on,
 /// one line `listening amqp ADDR:PORT` or `listening http ADDR:PORT` each, on standard output.
 ///
@@ -74,11 +69,7 @@ fn runtime(workers: u16) -> std::io::Result<Runtime> {
     } else {
         tokio::runtime::Builder::new_multi_thread()
     };
-    builder
-        .worker_threads(workers)
-        .event_interval(TURNS_BETWEEN_LOOKS)
-        .enable_all()
-        .build()
+    builder.worker_threads(workers).enable_all().build()
 }
 
 async fn serve(
