@@ -166,24 +166,26 @@ fn looks_at_times(file: &Path) -> bool {
     times.any(|name| scenario.contains(&name))
 }
 
-/// Runs scenarios that look at times, and those that did not agree once more, one after another; their reports.
+/// Runs scenarios that look at times, and those that did not agree, or were not reached, once more, one after
+/// another; their reports.
 fn in_time(files: &[&PathBuf], vhosts: &[String], start: impl Fn(&str) -> Command) -> Vec<String> {
     let reports = side_by_side(files, vhosts, &start);
     let lines = || reports.iter().flat_map(|report| report.lines());
-    let failed: Vec<&str> = lines().filter_map(failed_scenario).collect();
-    let is_late = |file: &&PathBuf| failed.contains(&&*scenario_name(file));
-    let late: Vec<&PathBuf> = files.iter().copied().filter(is_late).collect();
-    if late.len() < failed.len() || late.is_empty() {
-        return reports; // all agree, or a runner failed
+    let agreed: Vec<&str> = lines().filter_map(agreed_scenario).collect();
+    let mut late = files.to_vec();
+    late.retain(|file| !agreed.contains(&&*scenario_name(file)));
+    if late.is_empty() {
+        return reports;
     }
+    let names: Vec<String> = late.iter().map(|file| scenario_name(file)).collect();
     tell(&format!(
         "once more, one after another: {}\n",
-        failed.join(", ")
+        names.join(", ")
     ));
-    let passed = lines().filter(|line| is_pass(line));
-    let passed = passed.flat_map(|line| [line, "\n"]).collect();
+    let agreed = lines().filter(|line| agreed_scenario(line).is_some());
+    let agreed = agreed.flat_map(|line| [line, "\n"]).collect();
     let mut again = side_by_side(&late, &vhosts[..1], start);
-    again.push(passed);
+    again.push(agreed);
     again
 }
 
@@ -194,12 +196,12 @@ fn scenario_name(file: &Path) -> String {
     name.expect("a scenario has a name").to_owned()
 }
 
-/// The scenario whose failure this line of a report begins to tell.
-fn failed_scenario(line: &str) -> Option<&str> {
+/// The scenario that this line of a report says agrees, or is not for us.
+fn agreed_scenario(line: &str) -> Option<&str> {
     let named = line
-        .strip_prefix("FAIL  ")
-        .or_else(|| line.strip_prefix("ERROR "))?;
-    named.split([' ', ':']).next()
+        .strip_prefix("PASS  ")
+        .or_else(|| line.strip_prefix("SKIP  "))?;
+    named.split(' ').next()
 }
 
 /// Runs scenarios in as many shards as there are virtual hosts; their reports.
